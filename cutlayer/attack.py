@@ -1,0 +1,87 @@
+"""Attack: from a View to a Guess. The truth is elsewhere, and only `audit` holds both."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from torch import Generator, Tensor
+
+from cutlayer.defence import Role
+from cutlayer.spec import describe, kebab
+from cutlayer.view import Manifest, View
+
+
+class Target(Enum):
+    """What is to be learned."""
+
+    LABELS = "labels"
+    FEATURES = "features"
+
+
+class Form(Enum):
+    """How a guess reads."""
+
+    CLASSES = "classes"  # a class number per row
+    SCORES = "scores"  # the higher, the more likely positive (binary)
+    VALUES = "values"  # the victim's inputs, one per row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asks:
+    """Side knowledge that an attack needs. The audit grants exactly this, and prints it."""
+
+    labels: int = 0  # rows with their labels, as even over classes as can be
+    features: int = 0  # rows of the victim's inputs
+    bottom: bool = False  # the victim's trained bottom model
+    frozen_train: bool = False  # one prediction pass over the training rows after training
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.labels} labels" if self.labels else "",
+            f"{self.features} of the victim's rows" if self.features else "",
+            "the victim's bottom model" if self.bottom else "",
+            "a prediction pass over the training rows" if self.frozen_train else "",
+        ]
+        return ", ".join(part for part in parts if part) or "nothing"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the attacker believes about some rows. Scores may carry the batch that they belong to."""
+
+    rows: Tensor
+    values: Tensor
+    form: Form
+    groups: Tensor | None = None
+    victim: str = ""  # whose features (empty: labels)
+
+
+class Attack:
+    """One attack. Override `run`; say who attacks what and what the attacker must know."""
+
+    target: ClassVar[Target]
+    by: ClassVar[Role]
+
+    @property
+    def asks(self) -> Asks:
+        """Side knowledge needed."""
+        return Asks()
+
+    def applies(self, manifest: Manifest) -> str | None:
+        """Return why the attack does not apply to a run, or None if it does."""
+        if self.target is Target.LABELS and manifest.classes == 0:
+            return "classes-only"
+        return None
+
+    def run(self, view: View, rng: Generator) -> Guess:
+        """Attack. Only the view may be read, never changed; all draws come from `rng`."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The command line's spelling."""
+        return kebab(type(self).__name__)
+
+    def describe(self) -> str:
+        """Return the command line's spelling: name and settings."""
+        return describe(self)

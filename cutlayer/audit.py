@@ -1,0 +1,192 @@
+"""audit(): run attacks on a View and score them against the Secret; the only reader of the truth.
+
+Every score stands beside its baseline: the best guess of an attacker with the same rows and the
+same side knowledge, but without what crossed the cut and without a trained model.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.errors import CutlayerError
+from cutlayer.metrics.baseline import best_classes, best_values
+from cutlayer.metrics.utility import auc
+from cutlayer.rng import generator
+from cutlayer.sparse import SparseRows
+from cutlayer.view import Hints, Known, View
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The truth: labels, everyone's rows and everyone's models."""
+
+    labels: Tensor
+    features: Mapping[str, Tensor | SparseRows]
+    bottoms: Mapping[str, nn.Module]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack's outcome. `low` and `high` bound a 95% interval over the attacked rows (or batches)."""
+
+    attack: str
+    attacker: str
+    target: str
+    victim: str
+    metric: str
+    value: float
+    baseline: float
+    baseline_name: str
+    low: float
+    high: float
+    rows: int
+    granted: str
+    status: str = "done"
+    reason: str = ""
+
+
+def audit(
+    attacks: Iterable[Attack],
+    view_for: Callable[[Attack], View],
+    secret: Secret,
+    *,
+    seed: int = 0,
+    on_guess: Callable[[Attack, Guess, Finding], None] = lambda attack, guess, finding: None,
+) -> list[Finding]:
+    """Run each attack on its view, with exactly the hints it asks for, and score its guess."""
+    findings = []
+    for attack in attacks:
+        view = view_for(attack)
+        if reason := attack.applies(view.manifest):
+            findings.append(_inapplicable(attack, view, reason))
+            continue
+        rng = generator(seed, "attack", attack.describe())
+        told = replace(view, hints=grant(attack.asks, view, secret, generator(seed, "hints", str(attack.asks))))
+        guess = attack.run(told, rng)
+        finding = score(attack, told, guess, secret)
+        on_guess(attack, guess, finding)
+        findings.append(finding)
+    return findings
+
+
+def grant(asks: Asks, view: View, secret: Secret, rng: Generator) -> Hints:
+    """Hand out the side knowledge that an attack asks for, drawn from the training rows."""
+    train = view.manifest.train
+    victims = [name for name in view.manifest.roster.order if name not in view.parties]
+    labels = _stratified(secret.labels, train, asks.labels, rng) if asks.labels else None
+    some = train[torch.randperm(len(train), generator=rng)[: asks.features]] if asks.features else None
+    shown = {v: secret.features[v] for v in victims}
+    return Hints(
+        labels=None if labels is None else Known(labels, secret.labels[labels]),
+        features={} if some is None else {v: Known(some, _dense(values, some)) for v, values in shown.items()},
+        bottoms={v: secret.bottoms[v] for v in victims} if asks.bottom else {},
+        shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
+    )
+
+
+def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Tensor:
+    """Draw rows as evenly over the classes as can be."""
+    order = train[torch.randperm(len(train), generator=rng)]
+    classes = labels[order]
+    turn = torch.zeros(len(order), dtype=torch.int64)
+    for c in classes.unique():
+        where = (classes == c).nonzero()[:, 0]
+        turn[where] = torch.arange(len(where))
+    picked: Tensor = order[turn.sort(stable=True).indices[:count]]
+    return picked.sort().values
+
+
+def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
+    """Compare a guess with the truth on rows that the attacker was not told, and with the baseline."""
+    told = view.hints.labels if attack.target is Target.LABELS else view.hints.features.get(guess.victim)
+    fresh = torch.ones(len(guess.rows), dtype=torch.bool) if told is None else ~torch.isin(guess.rows, told.rows)
+    rows, values = guess.rows[fresh], guess.values[fresh]
+    if not len(rows) or not bool(torch.isfinite(values.double()).all()):
+        raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
+    metric: str
+    if guess.form is Form.VALUES:
+        truth = _dense(secret.features[guess.victim], rows)
+        errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
+        baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
+        metric, value, low, high = "mse", *_interval(errors)
+    elif guess.form is Form.CLASSES:
+        hits = (secret.labels[rows] == values).double().numpy()
+        baseline, name = best_classes(_inputs(view, rows), _known_inputs(view, told), told, secret.labels[rows])
+        metric, value, low, high = "accuracy", *_interval(hits)
+    else:
+        groups = None if guess.groups is None else guess.groups[fresh].numpy()
+        per_batch = _aucs(secret.labels[rows].numpy(), values.double().numpy(), groups)
+        baseline, name = 0.5, "chance"
+        metric, value, low, high = "auc", *_interval(per_batch)
+    return Finding(
+        attack=attack.describe(),
+        attacker="+".join(sorted(view.parties)),
+        target=attack.target.value,
+        victim=guess.victim or view.manifest.label_party,
+        metric=metric,
+        value=value,
+        baseline=baseline,
+        baseline_name=name,
+        low=low,
+        high=high,
+        rows=len(rows),
+        granted=str(attack.asks),
+    )
+
+
+def _inapplicable(attack: Attack, view: View, reason: str) -> Finding:
+    nan = float("nan")
+    return Finding(
+        attack=attack.describe(),
+        attacker="+".join(sorted(view.parties)),
+        target=attack.target.value,
+        victim="",
+        metric="",
+        value=nan,
+        baseline=nan,
+        baseline_name="",
+        low=nan,
+        high=nan,
+        rows=0,
+        granted=str(attack.asks),
+        status="does not apply",
+        reason=reason,
+    )
+
+
+def _interval(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
+    mean = float(values.mean())
+    margin = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return mean, mean - margin, mean + margin
+
+
+def _aucs(
+    labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any], groups: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any]:
+    """AUC per batch; batches that lack a class are skipped (baselines.md section 2)."""
+    if groups is None:
+        return np.array([auc(labels == 1, scores)])
+    found = np.array([auc(labels[groups == g] == 1, scores[groups == g]) for g in np.unique(groups)])
+    return found[~np.isnan(found)]
+
+
+def _dense(values: Tensor | SparseRows, rows: Tensor) -> Tensor:
+    chosen = values.index_select(0, rows)
+    return chosen.to_dense()
+
+
+def _inputs(view: View, rows: Tensor) -> Tensor | None:
+    """The attacker's own columns of these rows, flat."""
+    own = [o.features for o in view.own.values() if o.features is not None]
+    if not own or any(isinstance(values, SparseRows) for values in own):
+        return None
+    return torch.cat([_dense(values, rows).flatten(1).float() for values in own], dim=1)
+
+
+def _known_inputs(view: View, told: Known | None) -> Tensor | None:
+    return None if told is None else _inputs(view, told.rows)

@@ -1,0 +1,131 @@
+"""Cut: how the parties' embeddings meet, and how gradients come back.
+
+A cut has a side at every feature party (`offer`) and one at the label party (`gather`, then
+`scatter`). Each side is a Talk, straight-line code that sends and receives, so a cut
+may exchange one message per batch or twenty, and the loop never knows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.message import Batch, Kind, Message, Phase, Talk
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """Who takes part. `order` is the order in which embeddings meet."""
+
+    label_party: str
+    order: tuple[str, ...]  # parties that hold columns; the label party too if it does
+
+    @property
+    def feature_parties(self) -> tuple[str, ...]:
+        """Those who send embeddings."""
+        return tuple(name for name in self.order if name != self.label_party)
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """What the label party holds once embeddings have met.
+
+    `joint` feeds the top model. `arrived` holds, per feature party, the leaf of the graph whose
+    gradient goes back to it: its embedding, or whatever of it the cut lets the label party see.
+    """
+
+    joint: Tensor
+    arrived: Mapping[str, Tensor]
+
+
+def collect(batch: Batch, kind: Kind, senders: Iterable[str]) -> Talk[dict[str, Message]]:
+    """Wait for one message of `kind` from each sender, in whatever order they come."""
+    awaited = set(senders)
+    inbox: dict[str, Message] = {}
+    while awaited:
+        message = yield None
+        assert message is not None  # the transport's promise, see message.Talk
+        if message.batch.step != batch.step or message.kind is not kind or message.sender not in awaited:
+            raise ProtocolError(
+                f"Expected a {kind.value} of step {batch.step} from {' or '.join(sorted(awaited))}, got a "
+                f"{message.kind.value} of step {message.batch.step} from {message.sender}."
+            )
+        awaited.remove(message.sender)
+        inbox[message.sender] = message
+    return inbox
+
+
+class Cut:
+    """Plain cut: each feature party sends its embedding once and gets its gradient back once.
+
+    Subclasses say how embeddings join; secure cuts replace the three talks as well.
+    """
+
+    def width(self, widths: list[int]) -> int:
+        """Width of the joint input, given each party's."""
+        raise NotImplementedError
+
+    def join(self, embeddings: list[Tensor]) -> Tensor:
+        """Join embeddings, in the roster's order, inside the autograd graph."""
+        raise NotImplementedError
+
+    def offer(self, name: str, roster: Roster, batch: Batch, embedding: Tensor) -> Talk[Tensor | None]:
+        """Feature party's side: send the embedding, return its gradient (None outside training)."""
+        yield Message(batch, name, roster.label_party, Kind.EMBEDDING, embedding)
+        if batch.phase is not Phase.TRAIN:
+            return None
+        inbox = yield from collect(batch, Kind.GRADIENT, (roster.label_party,))
+        gradient = inbox[roster.label_party].payload
+        if gradient.shape != embedding.shape:
+            raise ProtocolError(f"Expected a gradient of shape {tuple(embedding.shape)}, got {tuple(gradient.shape)}.")
+        return gradient
+
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+        """Label party's side: wait for all embeddings and join them with its own."""
+        inbox = yield from collect(batch, Kind.EMBEDDING, roster.feature_parties)
+        arrived = {name: inbox[name].payload.detach() for name in roster.feature_parties}
+        for name, embedding in arrived.items():
+            if len(embedding) != len(batch.rows):
+                raise ProtocolError(f"Expected {len(batch.rows)} rows from {name}, got {len(embedding)}.")
+            if batch.phase is Phase.TRAIN:
+                embedding.requires_grad_()
+        parts = [arrived.get(name, own) for name in roster.order]
+        return Meeting(self.join([part for part in parts if part is not None]), arrived)
+
+    def scatter(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
+        """Label party's side: send each feature party the gradient of its embedding."""
+        for name, gradient in gradients.items():
+            yield Message(batch, roster.label_party, name, Kind.GRADIENT, gradient)
+
+
+class Concat(Cut):
+    """Embeddings stand side by side (SplitNN, HashVFL)."""
+
+    def width(self, widths: list[int]) -> int:
+        """Widths add up."""
+        return sum(widths)
+
+    def join(self, embeddings: list[Tensor]) -> Tensor:
+        """Concatenate along the second axis (channels, for convolutional embeddings)."""
+        return embeddings[0] if len(embeddings) == 1 else torch.cat(embeddings, dim=1)
+
+
+class Sum(Cut):
+    """Embeddings are added (FedAdOb, binary reconstruction)."""
+
+    def width(self, widths: list[int]) -> int:
+        """All parties must have the same width."""
+        if len(set(widths)) > 1:
+            raise ConfigError(
+                f"Expected embeddings of one width to add, got widths {widths}; use --cut concat or equal widths."
+            )
+        return widths[0]
+
+    def join(self, embeddings: list[Tensor]) -> Tensor:
+        """Add in the roster's order, so that the result does not depend on who answered first."""
+        total = embeddings[0]
+        for embedding in embeddings[1:]:
+            total = total + embedding
+        return total

@@ -1,0 +1,144 @@
+"""The last step of every loader: thin the rows out, deal the columns to parties, name the label party."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutlayer._validate import at_least
+from cutlayer.data.about import About
+from cutlayer.data.prepare import Array, plain_columns
+from cutlayer.data.split import by_image_columns, evenly, party_names, split_rows
+from cutlayer.data.task import Column, Features, Goal, Task
+from cutlayer.rng import generator
+
+Call = Mapping[str, Any]  # the arguments of a loader, as they go into Task.source
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Which rows of a file are used, and which of these are for training and test."""
+
+    rows: Tensor
+    train: Tensor
+    test: Tensor
+
+
+def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> Kept:
+    """Apply `limit`: draw so many training rows, and test rows in proportion, class by class."""
+    limit = call["limit"]
+    if limit is not None:
+        at_least("limit", limit, 1)
+        share = min(1.0, limit / len(train))
+        train = _thin(labels, train, share, call["seed"], "train")
+        test = _thin(labels, test, share, call["seed"], "test")
+    rows = torch.cat([train, test]).sort().values
+    return Kept(rows, torch.searchsorted(rows, train), torch.searchsorted(rows, test))
+
+
+def assemble(
+    about: About,
+    call: Call,
+    features: Mapping[str, Features],
+    labels: Tensor,
+    classes: Sequence[str],
+    kept: Kept,
+    notes: Sequence[str] = (),
+) -> Task:
+    """Make the task; `features` and `labels` hold the kept rows only."""
+    if not classes:
+        goal = Goal.REGRESSION
+    else:
+        goal = Goal.BINARY if len(classes) == 2 else Goal.MULTICLASS
+    return Task(
+        name=about.name,
+        features=features,
+        labels=labels,
+        label_party=party_names(1)[0] if call["label_party"] is None else call["label_party"],
+        goal=goal,
+        classes=tuple(classes),
+        train=kept.train,
+        test=kept.test,
+        notes=tuple(notes),
+        source={"dataset": about.name, **call},
+    )
+
+
+def assemble_table(
+    about: About,
+    call: Call,
+    values: Array,
+    columns: Sequence[Column] | Sequence[str],
+    labels: Array,
+    classes: Sequence[str],
+    shares: Sequence[Sequence[int]],
+    parts: tuple[Tensor, Tensor],
+    notes: Sequence[str] = (),
+) -> Task:
+    """Make the task of a numeric table; column names alone stand for plain numeric or 0/1 columns."""
+    targets = torch.from_numpy(labels.astype(np.int64 if classes else np.float32))
+    kept = keep_rows(targets, *parts, call)
+    named = [column if isinstance(column, Column) else None for column in columns]
+    full = tuple(column for column in named if column) or plain_columns([str(c) for c in columns], values)
+    whole = torch.from_numpy(values[kept.rows.numpy()].astype(np.float32))
+    features = {
+        party: Features(whole[:, list(share)].contiguous(), tuple(full[column] for column in share))
+        for party, share in zip(party_names(len(shares)), shares, strict=True)
+    }
+    return assemble(about, call, features, targets[kept.rows], classes, kept, notes)
+
+
+def assemble_images(
+    about: About,
+    call: Call,
+    images: Tensor,
+    labels: Tensor,
+    classes: Sequence[str],
+    parts: tuple[Tensor, Tensor],
+    most: float = 255.0,
+    notes: Sequence[str] = (),
+) -> Task:
+    """Make the task of images (n, c, h, w) with values up to `most`, as [0, 1], cut into upright strips."""
+    kept = keep_rows(labels, *parts, call)
+    pixels = images[kept.rows].float().div_(most)
+    strips = by_image_columns(pixels, call["parties"])
+    features = {party: Features(strip) for party, strip in strips.items()}
+    return assemble(about, call, features, labels[kept.rows], classes, kept, notes)
+
+
+def random_parts(
+    about: About, call: Call, labels: Array, test: float, stratify: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Split rows at random into training and test, from the call's seed."""
+    rng = generator(call["seed"], "data", about.name, "split")
+    return split_rows(torch.from_numpy(labels), test, rng, stratify)
+
+
+def given_parts(train: int, test: int) -> tuple[Tensor, Tensor]:
+    """Rows of a dataset that comes split: training first, then test."""
+    return torch.arange(train), torch.arange(train, train + test)
+
+
+def first_to_others(first: int, width: int, parties: int) -> list[list[int]]:
+    """Give party 1 all but the first columns; the other parties share these evenly."""
+    if parties == 1:
+        return [list(range(width))]
+    at_least("parties", parties, 1)
+    return [list(range(first, width)), *evenly(first, parties - 1)]
+
+
+def by_rounded_share(width: int, parties: int) -> list[list[int]]:
+    """Cut a table's columns as HashVFL does, by the rule that also cuts images into strips."""
+    strips = by_image_columns(torch.arange(width).view(1, 1, 1, width), parties)
+    return [strip.flatten().tolist() for strip in strips.values()]
+
+
+def _thin(labels: Tensor, rows: Tensor, share: float, seed: int, part: str) -> Tensor:
+    if share >= 1 or len(rows) < 2:
+        return rows
+    chosen = labels[rows]
+    rng = generator(seed, "data", "limit", part)
+    return rows[split_rows(chosen, 1 - share, rng, stratify=not chosen.is_floating_point())[0]]

@@ -1,0 +1,98 @@
+"""Defence: change what you send, what you train on, or what you train. Override one hook, keep the rest.
+
+Every party is given the same list of defences and applies the part that is its own: the hook
+looks at `place` (what is being protected) or `role` (who asks) and otherwise returns its input.
+A defence holds settings only. What it must remember during a run lives in the module that
+`model` returned, so it is trained, saved and restored with the model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from torch import Generator, Tensor, nn
+
+from cutlayer.sparse import SparseRows
+from cutlayer.spec import describe
+
+
+class Role(Enum):
+    """Who applies a hook."""
+
+    FEATURE_PARTY = "feature party"
+    LABEL_PARTY = "label party"
+
+
+class Place(Enum):
+    """What is being protected."""
+
+    EMBEDDING = "embedding"  # at a feature party, before it is sent
+    GRADIENT = "gradient"  # at the label party, before it is sent
+    LOGITS = "logits"  # at the label party: the loss's gradient at the logits, before it flows back
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a party knows before training: its role, the public facts, and its random streams."""
+
+    party: str
+    role: Role
+    part: str  # what is asked about: "bottom", "top" or "labels"
+    classes: int  # 0 for regression
+    rng: Generator  # private to the party
+    shared_seed: int  # the run's seed, known to all parties
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What a defence's owner itself knows about the batch at hand."""
+
+    place: Place
+    rng: Generator  # private to the party
+    training: bool
+    rows: Tensor
+    inputs: Tensor | SparseRows | None = None  # at a feature party
+    labels: Tensor | None = None  # at the label party, in training
+
+
+class Defence:
+    """The identity: every hook returns its input."""
+
+    def model(self, model: nn.Module, setting: Setting) -> nn.Module:
+        """Return the model to train instead (called once, before training, for each bottom and top)."""
+        return model
+
+    def labels(self, labels: Tensor, setting: Setting) -> Tensor:
+        """Return the labels to train on instead (called once): class numbers, or a row of weights per class."""
+        return labels
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Return what leaves instead; inside its owner's graph, in training, evaluation and serving alike."""
+        return payload
+
+    def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
+        """Return a term to add to the owner's loss: at a feature party for the embedding it sends, at the
+        label party for each embedding that arrives (then `local.labels` is set)."""
+        return None
+
+    def describe(self) -> str:
+        """Return the command line's spelling: name and settings."""
+        return describe(self)
+
+
+def protect(defences: Sequence[Defence], payload: Tensor, local: Local) -> Tensor:
+    """Apply defences in order."""
+    for defence in defences:
+        payload = defence.protect(payload, local)
+    return payload
+
+
+def penalty(defences: Sequence[Defence], embedding: Tensor, local: Local) -> Tensor | None:
+    """Add up the defences' terms; None if there are none, so that the undefended path pays nothing."""
+    terms = [term for defence in defences if (term := defence.penalty(embedding, local)) is not None]
+    return sum(terms[1:], start=terms[0]) if terms else None
+
+
+def changes(defences: Sequence[Defence], hook: str) -> list[Defence]:
+    """Return those defences that override a hook."""
+    return [d for d in defences if getattr(type(d), hook) is not getattr(Defence, hook)]

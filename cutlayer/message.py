@@ -1,0 +1,54 @@
+"""Message: the only thing that crosses the cut."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from torch import Tensor
+
+
+class Kind(Enum):
+    """What a message carries."""
+
+    EMBEDDING = "embedding"
+    GRADIENT = "gradient"
+
+
+class Phase(Enum):
+    """Why it crosses: training changes the models, prediction leaves them as they are."""
+
+    TRAIN = "train"
+    PREDICT = "predict"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows that all parties work on now; everyone derives them from the run's seed."""
+
+    step: int
+    phase: Phase
+    rows: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One tensor from one party to another. payload[i] belongs to sample batch.rows[i]."""
+
+    batch: Batch
+    sender: str
+    receiver: str
+    kind: Kind
+    payload: Tensor  # detached
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payload on the wire. Row numbers are derived, not sent."""
+        return self.payload.numel() * self.payload.element_size()
+
+
+T = TypeVar("T")
+
+#: A party's side of a protocol, as straight-line code: `yield message` sends one, `message = yield None`
+#: waits for the next one addressed to this party, and `return` ends its part with a result.
+Talk = Generator[Message | None, Message | None, T]

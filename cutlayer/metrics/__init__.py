@@ -1,0 +1,1 @@
+"""Utility and leakage: pure functions on arrays."""

@@ -1,0 +1,68 @@
+"""How good the model is: accuracy, balanced accuracy, AUC, log loss; MSE and R2 for regression."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+from scipy.stats import rankdata
+
+Array = np.ndarray[Any, Any]
+
+
+def accuracy(labels: Array, predicted: Array) -> float:
+    """Share of rows that are right."""
+    return float(np.mean(labels == predicted))
+
+
+def balanced_accuracy(labels: Array, predicted: Array) -> float:
+    """Mean over the classes present of the share of each that is right."""
+    return float(np.mean([np.mean(predicted[labels == c] == c) for c in np.unique(labels)]))
+
+
+def auc(positive: Array, scores: Array) -> float:
+    """Probability that a positive scores above a negative, ties counting half (Mann-Whitney)."""
+    positive = positive.astype(bool)
+    up, down = int(positive.sum()), int((~positive).sum())
+    if not up or not down:
+        return float("nan")
+    return float((rankdata(scores)[positive].sum() - up * (up + 1) / 2) / (up * down))
+
+
+def class_auc(labels: Array, logits: Array) -> float:
+    """AUC of class 1 for two classes; the mean of one class against the rest for more."""
+    scores = log_softmax(logits, axis=1)
+    if logits.shape[1] == 2:
+        return auc(labels == 1, scores[:, 1] - scores[:, 0])
+    return float(np.nanmean([auc(labels == c, scores[:, c]) for c in np.unique(labels)]))
+
+
+def log_loss(labels: Array, logits: Array) -> float:
+    """Mean cross-entropy."""
+    return float(-log_softmax(logits.astype(np.float64), axis=1)[np.arange(len(labels)), labels].mean())
+
+
+def mse(truth: Array, predicted: Array) -> float:
+    """Mean squared error."""
+    return float(np.mean((truth - predicted) ** 2))
+
+
+def r2(truth: Array, predicted: Array) -> float:
+    """Share of the variance that is explained."""
+    spread = float(np.mean((truth - truth.mean()) ** 2))
+    return 1 - mse(truth, predicted) / spread if spread else float("nan")
+
+
+def classification(labels: Array, logits: Array) -> dict[str, float]:
+    """All figures for classes."""
+    predicted = logits.argmax(axis=1)
+    return {
+        "accuracy": accuracy(labels, predicted),
+        "balanced_accuracy": balanced_accuracy(labels, predicted),
+        "auc": class_auc(labels, logits),
+        "log_loss": log_loss(labels, logits),
+    }
+
+
+def regression(truth: Array, predicted: Array) -> dict[str, float]:
+    """All figures for numbers."""
+    return {"mse": mse(truth, predicted), "r2": r2(truth, predicted)}

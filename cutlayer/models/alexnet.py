@@ -1,0 +1,59 @@
+"""AlexNet for small colour images: five convolutions before the cut, one linear layer after it."""
+
+from collections import OrderedDict
+from math import prod
+
+from torch import Tensor, nn
+
+from cutlayer._validate import at_least
+from cutlayer.models._shape import image_shape
+
+LAYERS = ((64, 5), (192, 5), (384, 3), (256, 3), (256, 3))  # maps and kernel of each convolution
+POOLED = (1, 2, 5)  # convolutions followed by a pool
+
+
+class AlexNet(nn.Module):
+    """A bottom of five convolutions, each with batch norm and ReLU, and three pools.
+
+    Without `width` it sends feature maps of `out_shape` (256 x 4 x 4 for 32 x 32), for an
+    AlexNetTop. With `width` it ends in a linear layer, as a whole bottom. Every convolution keeps
+    its size, so any image of 8 x 8 or more works, halves and thirds included.
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (3, 32, 32), *, width: int | None = None) -> None:
+        super().__init__()
+        channels, height, across = image_shape(shape, least=8)
+        layers: OrderedDict[str, nn.Module] = OrderedDict()
+        for number, (maps, kernel) in enumerate(LAYERS, start=1):
+            layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=False)
+            layers[f"norm{number}"] = nn.BatchNorm2d(maps)
+            layers[f"relu{number}"] = nn.ReLU()
+            if number in POOLED:
+                layers[f"pool{number}"] = nn.MaxPool2d(2)
+            channels = maps
+        self.out_shape: tuple[int, ...] = (channels, height // 8, across // 8)
+        if width is not None:
+            at_least("width", width, 1)
+            layers["flatten"] = nn.Flatten()
+            layers["fc"] = nn.Linear(prod(self.out_shape), width)
+            self.out_shape = (width,)
+        self.layers = nn.Sequential(layers)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return feature maps, or (rows, width)."""
+        output: Tensor = self.layers(inputs)
+        return output
+
+
+class AlexNetTop(nn.Module):
+    """The rest of AlexNet: one linear layer on the flattened maps. `shape` is the bottom's `out_shape`."""
+
+    def __init__(self, shape: tuple[int, ...] = (256, 4, 4), outputs: int = 10) -> None:
+        super().__init__()
+        at_least("outputs", outputs, 1)
+        self.fc = nn.Linear(prod(image_shape(shape, least=1)), outputs)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return (rows, outputs)."""
+        output: Tensor = self.fc(inputs.flatten(1))
+        return output

@@ -1,0 +1,98 @@
+"""MLP: fully connected layers, as a bottom, as a top, or as one bare linear layer.
+
+Almost every paper here uses some MLP, and they differ only in where activations go relative to
+the cut, so one class with three switches takes the place of one class per paper.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from torch import Tensor, nn
+
+from cutlayer._validate import at_least, one_of, probability
+from cutlayer.errors import ConfigError
+from cutlayer.models.sparse_linear import SparseLinear
+from cutlayer.sparse import SparseRows
+
+Activation = Literal["relu", "tanh", "none"]
+CURVES: dict[Activation, Callable[[], list[nn.Module]]] = {
+    "relu": lambda: [nn.ReLU()],
+    "tanh": lambda: [nn.Tanh()],
+    "none": lambda: [],
+}
+
+
+class MLP(nn.Module):
+    """Linear layers of the given widths, with norm, activation and dropout (in that order) between them.
+
+    Images are flattened. `first_activation` puts norm, activation and dropout before the first
+    layer too: a top needs that when bottoms are linear and their outputs are summed, since the
+    non-linearity may only come after the sum. `last_activation` puts them after the last one: a
+    bottom needs that when its embedding is a hidden layer. With both off, neither end is touched.
+    With `sparse`, the inputs are SparseRows. `he_uniform` starts weights by He's rule and biases at
+    zero, instead of torch's own rule.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        widths: Sequence[int],
+        *,
+        activation: Activation = "relu",
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        first_activation: bool = False,
+        last_activation: bool = False,
+        sparse: bool = False,
+        he_uniform: bool = False,
+    ) -> None:
+        super().__init__()
+        _check(inputs, widths, activation, dropout, sparse and first_activation)
+
+        def between(width: int) -> list[nn.Module]:
+            norm: list[nn.Module] = [nn.BatchNorm1d(width)] if batch_norm else []
+            return norm + CURVES[activation]() + ([nn.Dropout(dropout)] if dropout else [])
+
+        layers: list[nn.Module] = [] if sparse else [nn.Flatten()]
+        if first_activation:
+            layers += between(inputs)
+        last = len(widths) - 1
+        for index, (before, after) in enumerate(pairwise([inputs, *widths])):
+            linear = SparseLinear if sparse and index == 0 else nn.Linear
+            layers.append(linear(before, after, bias=bias))
+            if index < last or last_activation:
+                layers += between(after)
+        self.layers = nn.Sequential(*layers)
+        if he_uniform:
+            self.layers.apply(_he_uniform)
+
+    def forward(self, inputs: Tensor | SparseRows) -> Tensor:
+        """Return one row of the last width per input row."""
+        output: Tensor = self.layers(inputs)
+        return output
+
+
+def _check(inputs: int, widths: Sequence[int], activation: str, dropout: float, sparse_first: bool) -> None:
+    at_least("inputs", inputs, 1)
+    if not widths:
+        raise ConfigError(
+            "Expected widths to name at least one layer, got none: the last width is the output."
+        )
+    for width in widths:
+        at_least("widths", width, 1)
+    one_of("activation", activation, CURVES)
+    probability("dropout", dropout)
+    if sparse_first:
+        raise ConfigError(
+            "Expected sparse=True without first_activation: sparse rows must meet a linear layer first."
+        )
+
+
+def _he_uniform(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Linear | SparseLinear):
+        sparse = isinstance(layer, SparseLinear)  # its weight lies the other way round
+        nn.init.kaiming_uniform_(layer.weight, mode="fan_out" if sparse else "fan_in", nonlinearity="relu")
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)

@@ -1,0 +1,179 @@
+"""FeatureParty, LabelParty: they compute. They never do I/O and never see another party's rows.
+
+`talk` is a party's part of one batch, written top to bottom as the protocol reads (see
+message.Talk). Who carries the messages, a loop in this process or a network, is not a
+party's business.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from cutlayer.cut import Cut, Roster
+from cutlayer.defence import Defence, Local, Place, changes, penalty, protect
+from cutlayer.message import Batch, Phase, Talk
+from cutlayer.recipe import Recipe
+from cutlayer.rng import Stream
+from cutlayer.sparse import SparseRows
+
+
+class Trainee:
+    """Models, their optimiser and a random stream: what both kinds of party train with."""
+
+    def __init__(self, name: str, modules: dict[str, nn.Module], recipe: Recipe, stream: Stream) -> None:
+        self.name = name
+        self.modules = modules
+        self.recipe = recipe
+        self.stream = stream
+        self.parameters = [p for module in modules.values() for p in module.parameters() if p.requires_grad]
+        self.optimizer = recipe.optimizer(self.parameters) if self.parameters else None
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set this epoch's learning rate."""
+        if self.optimizer:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.recipe.rate(epoch)
+
+    def set_phase(self, phase: Phase) -> None:
+        """Switch dropout and batch norm between training and prediction."""
+        for module in self.modules.values():
+            module.train(phase is Phase.TRAIN)
+
+    def step(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
+        """Back-propagate through this party's graph and update its parameters."""
+        if self.optimizer:
+            self.optimizer.zero_grad()
+        torch.autograd.backward(tensors, gradients)
+        if self.optimizer:
+            if self.recipe.clip is not None:
+                nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
+            self.optimizer.step()
+
+
+def _graph(phase: Phase) -> AbstractContextManager[object]:
+    return nullcontext() if phase is Phase.TRAIN else torch.no_grad()
+
+
+class FeatureParty(Trainee):
+    """Holds columns and a bottom model; sends embeddings, learns from their gradients."""
+
+    def __init__(
+        self,
+        name: str,
+        features: Tensor | SparseRows,
+        bottom: nn.Module,
+        *,
+        cut: Cut,
+        roster: Roster,
+        recipe: Recipe,
+        stream: Stream,
+        defences: Sequence[Defence] = (),
+    ) -> None:
+        super().__init__(name, {"bottom": bottom}, recipe, stream)
+        self.features = features
+        self.bottom = bottom
+        self.cut = cut
+        self.roster = roster
+        self.protectors = changes(defences, "protect")
+        self.penalties = changes(defences, "penalty")
+
+    def talk(self, batch: Batch) -> Talk[None]:
+        """Embed, protect, send; in training, learn from the gradient through that same live graph."""
+        inputs = self.features.index_select(0, batch.rows)
+        extra = None
+        with self.stream.scope(), _graph(batch.phase):
+            sent = self.bottom(inputs)
+        if self.protectors or self.penalties:
+            training = batch.phase is Phase.TRAIN
+            local = Local(Place.EMBEDDING, self.stream.generator, training, batch.rows, inputs=inputs)
+            with _graph(batch.phase):
+                raw = sent
+                sent = protect(self.protectors, raw, local)
+                extra = penalty(self.penalties, raw, local) if training else None
+        gradient = yield from self.cut.offer(self.name, self.roster, batch, sent.detach())
+        if gradient is None:
+            return
+        if extra is None:
+            self.step([sent], [gradient])
+        else:
+            self.step([sent, extra], [gradient, None])
+
+
+class LabelParty(Trainee):
+    """Holds the labels, the top model and perhaps columns of its own; answers with gradients."""
+
+    def __init__(
+        self,
+        name: str,
+        labels: Tensor,
+        top: nn.Module,
+        *,
+        cut: Cut,
+        roster: Roster,
+        recipe: Recipe,
+        stream: Stream,
+        features: Tensor | SparseRows | None = None,
+        bottom: nn.Module | None = None,
+        defences: Sequence[Defence] = (),
+    ) -> None:
+        own = {} if bottom is None else {"bottom": bottom}
+        super().__init__(name, {**own, "top": top}, recipe, stream)
+        self.labels = labels
+        self.top = top
+        self.features = features
+        self.bottom = bottom
+        self.cut = cut
+        self.roster = roster
+        self.protectors = changes(defences, "protect")
+        self.penalties = changes(defences, "penalty")
+
+    def talk(self, batch: Batch) -> Talk[Tensor]:
+        """Gather embeddings and run the top; in training, update and send gradients. Returns logits or loss."""
+        own = None
+        with self.stream.scope(), _graph(batch.phase):
+            if self.bottom is not None and self.features is not None:
+                own = self.bottom(self.features.index_select(0, batch.rows))
+        meeting = yield from self.cut.gather(self.roster, batch, own)
+        with self.stream.scope(), _graph(batch.phase):
+            outputs = self.top(meeting.joint)
+        if batch.phase is not Phase.TRAIN:
+            return cast(Tensor, outputs)
+        targets = self.labels.index_select(0, batch.rows)
+        loss = loss_of(outputs, targets)
+        if self.penalties:
+            local = self._local(Place.EMBEDDING, batch, targets)
+            embeddings = [*meeting.arrived.values(), *([] if own is None else [own])]
+            for embedding in embeddings:
+                if (extra := penalty(self.penalties, embedding, local)) is not None:
+                    loss = loss + extra / len(embeddings)
+        if self.protectors:
+            self._backward_protected(loss, outputs, batch, targets)
+        else:
+            self.step([loss], [None])
+        gradients = {name: leaf.grad for name, leaf in meeting.arrived.items() if leaf.grad is not None}
+        if self.protectors:
+            local = self._local(Place.GRADIENT, batch, targets)
+            gradients = {n: protect(self.protectors, g, local) for n, g in gradients.items()}
+        yield from self.cut.scatter(self.roster, batch, gradients)
+        return loss.detach()
+
+    def _local(self, place: Place, batch: Batch, targets: Tensor) -> Local:
+        return Local(place, self.stream.generator, True, batch.rows, labels=targets)
+
+    def _backward_protected(self, loss: Tensor, outputs: Tensor, batch: Batch, targets: Tensor) -> None:
+        """Let defences change the gradient at the logits, then carry it on through top and own bottom."""
+        local = self._local(Place.LOGITS, batch, targets)
+        handle = outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
+        self.step([loss], [None])
+        handle.remove()
+
+
+def loss_of(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy for classes (or for a row of weights per class), squared error for a single number."""
+    if outputs.shape[1] == 1:
+        return mse_loss(outputs[:, 0], targets)
+    return cross_entropy(outputs, targets)

@@ -1,0 +1,154 @@
+"""Plan: what is trained and how; from it and a Task, the parties of a Session are made."""
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cutlayer._validate import at_least
+from cutlayer.cut import Concat, Cut, Roster
+from cutlayer.data.task import Features, Goal, Task
+from cutlayer.defence import Defence, Role, Setting
+from cutlayer.errors import ConfigError
+from cutlayer.message import Message
+from cutlayer.models.defaults import default_bottom, default_top
+from cutlayer.party import FeatureParty, LabelParty
+from cutlayer.recipe import Recipe
+from cutlayer.rng import Stream, generator
+from cutlayer.session import Session
+from cutlayer.sparse import SparseRows
+
+#: A module per party, or a function from a party's features and the embedding's width to a module.
+Bottoms = Mapping[str, nn.Module] | Callable[[Features, int], nn.Module]
+#: A module, or a function from the joint width and the number of outputs to a module.
+Top = nn.Module | Callable[[int, int], nn.Module]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything but the data."""
+
+    bottoms: Bottoms = default_bottom
+    top: Top = default_top
+    width: int = 16  # of an embedding, where the bottom does not fix it
+    cut: Cut = field(default_factory=Concat)
+    defences: tuple[Defence, ...] = ()
+    recipe: Recipe = field(default_factory=Recipe)
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        at_least("width", self.width, 1)
+
+
+def roster_of(task: Task) -> Roster:
+    """The public list of parties."""
+    return Roster(task.label_party, tuple(task.features))
+
+
+def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
+    """Make each party with its own columns, models, defences and random stream."""
+    cut = plan.cut
+    bottoms = {name: _bottom(task, plan, name) for name in task.features}
+    widths = [_width(bottoms[name], features) for name, features in task.features.items()]
+    label, roster = task.label_party, roster_of(task)
+    with Stream(plan.seed, label, "init", "top").scope():
+        top = _made(plan.top, cut.width(widths), task.outputs)
+        for defence in plan.defences:
+            top = defence.model(top, _setting(task, plan, label, "top"))
+    labels = training_labels(task)
+    for defence in plan.defences:
+        labels = defence.labels(labels, _setting(task, plan, label, "labels"))
+    common: dict[str, Any] = {"roster": roster, "recipe": plan.recipe, "defences": plan.defences}
+
+    def stream(name: str) -> Stream:
+        return Stream(plan.seed, name, device=plan.device)
+
+    return Session(
+        LabelParty(
+            label,
+            labels.to(plan.device),
+            top.to(plan.device),
+            cut=deepcopy(cut),
+            stream=stream(label),
+            features=_values(task, label, plan.device) if label in bottoms else None,
+            bottom=bottoms[label].to(plan.device) if label in bottoms else None,
+            **common,
+        ),
+        {
+            name: FeatureParty(
+                name,
+                _values(task, name, plan.device),
+                bottoms[name].to(plan.device),
+                cut=deepcopy(cut),
+                stream=stream(name),
+                **common,
+            )
+            for name in task.feature_parties
+        },
+        seed=plan.seed,
+        record=record,
+        device=plan.device,
+    )
+
+
+def target_scale(task: Task) -> tuple[float, float]:
+    """Mean and spread of a regression target over the training rows; targets are trained on in these units."""
+    if task.goal is not Goal.REGRESSION:
+        return 0.0, 1.0
+    labels = task.labels[task.train].double()
+    return float(labels.mean()), float(labels.std()) or 1.0
+
+
+def training_labels(task: Task) -> Tensor:
+    """The labels that the loss sees, before any defence."""
+    mean, spread = target_scale(task)
+    return task.labels if task.goal is not Goal.REGRESSION else (task.labels - mean) / spread
+
+
+def _bottom(task: Task, plan: Plan, name: str) -> nn.Module:
+    if isinstance(plan.bottoms, Mapping) and name not in plan.bottoms:
+        raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(plan.bottoms)}.")
+    with Stream(plan.seed, name, "init", "bottom").scope():
+        if isinstance(plan.bottoms, Mapping):
+            bottom = deepcopy(plan.bottoms[name])
+        else:
+            bottom = plan.bottoms(task.features[name], plan.width)
+        for defence in plan.defences:
+            bottom = defence.model(bottom, _setting(task, plan, name, "bottom"))
+    return bottom
+
+
+def _made(top: Top, width: int, outputs: int) -> nn.Module:
+    return deepcopy(top) if isinstance(top, nn.Module) else top(width, outputs)
+
+
+def _setting(task: Task, plan: Plan, name: str, part: str) -> Setting:
+    role = Role.LABEL_PARTY if name == task.label_party else Role.FEATURE_PARTY
+    rng = generator(plan.seed, name, "defence", part)
+    return Setting(name, role, part, len(task.classes), rng, plan.seed)
+
+
+def _values(task: Task, name: str, device: str) -> Tensor | SparseRows:
+    return task.features[name].values.to(device)
+
+
+def _width(bottom: nn.Module, features: Features) -> int:
+    """Width of an embedding, found by embedding two rows; leaves the module as it was."""
+    trained = bottom.training
+    with torch.no_grad(), Stream(0, "width").scope():
+        embedding: Tensor = deepcopy(bottom).eval()(features.values.index_select(0, torch.tensor([0, 1])))
+    bottom.train(trained)
+    if embedding.dim() < 2 or len(embedding) != 2:
+        raise ConfigError(
+            f"Expected a bottom to return one row per input row, got shape {tuple(embedding.shape)} for 2 rows."
+        )
+    return embedding.shape[1]
+
+
+def describe_all(defences: Sequence[Defence]) -> tuple[str, ...]:
+    """The defences' spellings."""
+    return tuple(defence.describe() for defence in defences)

@@ -1,0 +1,76 @@
+"""Random streams: one per party and purpose, all derived from the run's seed.
+
+A party draws only from its own stream, so what one party draws never depends on how many
+numbers another has drawn, nor on which machine the other runs. Layers such as dropout draw
+from torch's global state; `Stream.scope` lends the stream to them and takes it back after.
+This is the only module that touches global random state.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+
+def derive(seed: int, *names: str | int) -> int:
+    """Return a 63-bit seed that depends on the run's seed and on a path of names."""
+    text = "/".join(["cutlayer", str(seed), *map(str, names)])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+
+
+class Stream:
+    """One random stream: a generator for draws of our own, lent to layers inside `scope`."""
+
+    def __init__(self, seed: int, *names: str | int, device: str | torch.device = "cpu") -> None:
+        self.device = torch.device(device)
+        self.generator = Generator(self.device)
+        self.generator.manual_seed(derive(seed, *names))
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Make this stream torch's global one inside the block, and put the old one back after."""
+        shared = _global(self.device)
+        before = shared.get_state()
+        shared.set_state(self.generator.get_state())
+        try:
+            yield
+        finally:
+            self.generator.set_state(shared.get_state())
+            shared.set_state(before)
+
+    @property
+    def state(self) -> Tensor:
+        """The stream's position, for checkpoints."""
+        return self.generator.get_state()
+
+    @state.setter
+    def state(self, value: Tensor) -> None:
+        self.generator.set_state(value)
+
+
+def _global(device: torch.device) -> Generator:
+    if device.type == "cuda":
+        torch.cuda.init()
+        generator: Generator = torch.cuda.default_generators[device.index or 0]
+        return generator
+    return torch.default_generator
+
+
+def generator(seed: int, *names: str | int) -> Generator:
+    """Return a CPU generator derived from a seed and a path of names."""
+    made = Generator()
+    made.manual_seed(derive(seed, *names))
+    return made
+
+
+def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
+    """Return a NumPy generator derived from a seed and a path of names."""
+    return np.random.default_rng(derive(seed, *names))
+
+
+def normal_like(like: Tensor, rng: Generator) -> Tensor:
+    """Standard normal noise of the same shape, dtype and device, drawn from `rng`."""
+    return torch.randn(like.shape, generator=rng, dtype=like.dtype, device=like.device)

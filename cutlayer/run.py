@@ -1,0 +1,203 @@
+"""Run: one training run, in memory or in a folder; `train` makes one, `Run.open` reads one back.
+
+A run folder holds run.json (configuration, versions, metrics, bytes, sha256 of every model),
+models/*.safetensors and transcript/. It is finished exactly when run.json exists; until then
+it holds a checkpoint from which `train(..., resume=True)` goes on, bit for bit.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from cutlayer import checkpoint
+from cutlayer.data.task import Goal, Task
+from cutlayer.errors import ConfigError, RunError
+from cutlayer.metrics import utility
+from cutlayer.models.defaults import default_bottom, default_top
+from cutlayer.plan import Plan, assemble, describe_all, roster_of, target_scale
+from cutlayer.session import Session
+from cutlayer.spec import describe
+from cutlayer.transcript import Transcript
+from cutlayer.version import __version__
+from cutlayer.view import Manifest, Own, View, view_of
+
+Progress = Callable[[int, int, str], None]  # steps done, steps in all, a line of text
+
+
+@dataclass
+class Run:
+    """A trained federation: the task, the plan, the parties, what crossed, and how well it works."""
+
+    task: Task
+    plan: Plan
+    session: Session
+    transcript: Transcript
+    metrics: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def models(self) -> dict[str, nn.Module]:
+        """Every trained model, by party and part."""
+        return {
+            f"{name}.{part}": module
+            for name, party in sorted(self.session.parties.items())
+            for part, module in party.modules.items()
+        }
+
+    def predict(self, rows: Tensor) -> Tensor:
+        """Joint inference: logits, or numbers for regression."""
+        mean, spread = target_scale(self.task)
+        return self.session.predict(rows) * spread + mean
+
+    def evaluate(self, rows: Tensor) -> dict[str, float]:
+        """Score joint inference on some rows."""
+        outputs, labels = self.predict(rows).numpy(), self.task.labels[rows].numpy()
+        if self.task.goal is Goal.REGRESSION:
+            return utility.regression(labels, outputs[:, 0])
+        return utility.classification(labels, outputs)
+
+    def manifest(self) -> Manifest:
+        """What every party knows."""
+        task, plan = self.task, self.plan
+        return Manifest(
+            task=task.name,
+            roster=roster_of(task),
+            classes=len(task.classes),
+            train=task.train,
+            test=task.test,
+            batch_size=plan.recipe.batch_size,
+            cut=deepcopy(plan.cut),
+            defences=describe_all(plan.defences),
+        )
+
+    def view(self, parties: str | Iterable[str], *, predict: Tensor | None = None) -> View:
+        """What some parties saw and hold; with the messages of a joint prediction over `predict` (the test rows)."""
+        names = frozenset([parties] if isinstance(parties, str) else parties)
+        if unknown := names - set(self.session.parties):
+            known = ", ".join(sorted(self.session.parties))
+            raise ConfigError(f"Unknown party {', '.join(sorted(unknown))}: expected one of {known}.")
+        seen = Transcript()
+        self.session.predict(self.task.test if predict is None else predict, seen.write)
+        seen.channels |= self.transcript.channels
+        return view_of(seen, names, self.manifest(), {name: self._own(name) for name in names})
+
+    def _own(self, name: str) -> Own:
+        def frozen(part: str) -> nn.Module | None:
+            module = self.session.parties[name].modules.get(part)
+            return None if module is None else deepcopy(module).cpu().eval()
+
+        is_label = name == self.task.label_party
+        features = self.task.features.get(name)
+        return Own(
+            features=None if features is None else features.values,
+            bottom=frozen("bottom"),
+            labels=self.task.labels if is_label else None,
+            top=frozen("top") if is_label else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of run.json."""
+        return {
+            **self.metrics,
+            "seconds": round(self.seconds, 3),
+            "bytes": self.transcript.traffic(),
+            "models": {name: checkpoint.digest(model) for name, model in self.models.items()},
+            "task": dict(self.task.source) or {"name": self.task.name},
+            "notes": list(self.task.notes),
+            "plan": plan_json(self.plan) | {"keep": str(self.transcript.keep)},
+            "history": self.history,
+            "versions": {
+                "cutlayer": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write models, then run.json last: its presence says that the run is whole."""
+        models = folder / "models"
+        models.mkdir(parents=True, exist_ok=True)
+        for name, model in self.models.items():
+            state = {k: v.detach().cpu().contiguous().clone() for k, v in model.state_dict().items()}
+            temporary = models / f"{name}.tmp"
+            save_file(state, temporary)
+            temporary.replace(models / f"{name}.safetensors")
+        self.transcript.save()
+        write_text(folder / "run.json", json.dumps(self.to_json(), indent=2))
+
+    @classmethod
+    def open(cls, folder: Path | str, task: Task, plan: Plan) -> "Run":
+        """Read a finished run back, given the task and plan that made it."""
+        folder = Path(folder)
+        record = read_record(folder)
+        transcript = Transcript.open(folder / "transcript")
+        run = cls(task, plan, assemble(task, plan, transcript.record), transcript)
+        for name, model in run.models.items():
+            path = folder / "models" / f"{name}.safetensors"
+            if not path.exists():
+                raise RunError(f"Expected the model {path.name} in {folder / 'models'}; the run is damaged.")
+            try:
+                model.load_state_dict(load_file(path))
+            except (RuntimeError, ValueError) as error:
+                raise RunError(f"Could not load {path}: {str(error).splitlines()[0]}") from error
+            if checkpoint.digest(model) != record["models"][name]:
+                raise RunError(f"Expected {path} to have the sha256 of run.json; the file changed since the run.")
+        run.metrics = {k: v for k, v in record.items() if isinstance(v, float) and k != "seconds"}
+        run.history, run.seconds = record["history"], record["seconds"]
+        return run
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read run.json, or say what is wrong with the folder."""
+    path = folder / "run.json"
+    if not folder.is_dir():
+        raise RunError(f"Expected a run folder at {folder}, found none; make one with `cutlayer train --out`.")
+    if not path.exists():
+        raise RunError(f"The run in {folder} is unfinished (no run.json); go on with `cutlayer train --resume`.")
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise RunError(f"Expected JSON in {path}, got something else: {error}.") from error
+    return record
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan in words, for run.json and for comparing two runs."""
+    recipe = vars(plan.recipe) | {
+        "optimiser": plan.recipe.optimiser.value,
+        "schedule": describe(plan.recipe.schedule),
+    }
+    return {
+        "cut": describe(plan.cut),
+        "width": plan.width,
+        "defences": list(describe_all(plan.defences)),
+        "recipe": recipe,
+        "seed": plan.seed,
+        "device": plan.device,
+        "bottoms": _spelled(plan.bottoms),
+        "top": _spelled(plan.top),
+    }
+
+
+def _spelled(model: object) -> str:
+    return str(getattr(model, "spelling", "default" if model in (default_bottom, default_top) else "custom"))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name and rename it."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,124 @@
+"""Names and settings as text: `max-norm`, `gaussian-noise:std=0.1,on=gradient`, to objects and back.
+
+Nothing is registered: a class is found because its file lies in the package.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from enum import Enum
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from cutlayer._validate import one_of
+from cutlayer.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def kebab(name: str) -> str:
+    """Spell a class name as the command line does: MaxNorm -> max-norm, LabelDP -> label-dp."""
+    out = ""
+    for i, letter in enumerate(name):
+        starts = letter.isupper() and i > 0
+        after_small = starts and not name[i - 1].isupper()
+        before_small = starts and i + 1 < len(name) and name[i + 1].islower()
+        out += ("-" if after_small or before_small else "") + letter.lower()
+    return out
+
+
+def describe(thing: object) -> str:
+    """Spell an object: its class's name and its public settings."""
+    settings = ",".join(f"{k}={_plain(v)}" for k, v in vars(thing).items() if not k.startswith("_"))
+    return f"{kebab(type(thing).__name__)}{':' if settings else ''}{settings}"
+
+
+def find(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
+    """Every subclass of `base` that is defined in a module (or a file of a package), by its spelling."""
+    modules = [package]
+    for info in pkgutil.iter_modules(getattr(package, "__path__", [])):
+        modules.append(importlib.import_module(f"{package.__name__}.{info.name}"))
+    return {
+        kebab(name): cls
+        for module in modules
+        for name, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, base) and cls is not base and cls.__module__ == module.__name__
+    }
+
+
+def parse(text: str, package: ModuleType, base: type[T], what: str) -> T:
+    """Make an object from its spelling. A dotted name, `my_module.MyDefence`, is imported from the path."""
+    name, _, rest = text.partition(":")
+    if "." in name:
+        cls = _imported(name, base, what)
+    else:
+        known = find(package, base)
+        one_of(what, name, sorted(known))
+        cls = known[name]
+    return cls(**settings(rest, cls, f"{what} {name}"))
+
+
+def settings(text: str, function: Any, what: str) -> dict[str, Any]:
+    """Read `key=value,key=value` by the annotations of a callable's arguments."""
+    callee = function.__init__ if inspect.isclass(function) else function
+    hints = get_type_hints(callee)
+    allowed = [n for n in inspect.signature(function).parameters if n in hints and n != "return"]
+    values: dict[str, Any] = {}
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals:
+            raise ConfigError(f"Expected {what} settings as key=value, got {part!r}.")
+        if key not in allowed:
+            options = f"one of {', '.join(allowed)}" if allowed else "none"
+            raise ConfigError(f"Unknown setting {key!r} of {what}: expected {options}.")
+        values[key] = _read(value.strip(), hints[key], f"{key} of {what}")
+    return values
+
+
+def _imported(name: str, base: type[T], what: str) -> type[T]:
+    module, _, attribute = name.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"Could not import {what} {name!r}: {error}.") from error
+    if not (inspect.isclass(cls) and issubclass(cls, base)):
+        raise ConfigError(f"Expected {what} {name!r} to be a subclass of {base.__name__}.")
+    return cls
+
+
+def _read(text: str, hint: Any, what: str) -> Any:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if NoneType in args and text.lower() == "none":
+            return None
+        return _read(text, next(a for a in args if a is not NoneType), what)
+    if origin is Literal:
+        one_of(what, text, [str(a) for a in args])
+        return next(a for a in args if str(a) == text)
+    if origin is tuple:
+        return tuple(_read(part, args[0], what) for part in text.split("-"))
+    if inspect.isclass(hint) and issubclass(hint, Enum):
+        one_of(what, text, [str(member.value) for member in hint])
+        return hint(text)
+    if hint is bool:
+        one_of(what, text.lower(), ("true", "false"))
+        return text.lower() == "true"
+    try:
+        return hint(text)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"Expected {what} to be {_article(hint)}, got {text!r}.") from error
+
+
+def _article(hint: Any) -> str:
+    words: Mapping[Any, str] = {int: "a whole number", float: "a number", str: "a word"}
+    return words.get(hint, str(hint))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, tuple):
+        return "-".join(map(_plain, value))
+    return str(value)

@@ -1,0 +1,249 @@
+"""Transcript: what crossed the cut, in order; kept on disk, read through memory maps, bytes counted.
+
+One channel holds the messages of one sender, receiver, kind and phase. Its payloads lie one
+after another in a raw file, so reading a whole epoch is one memory map and no copy.
+"""
+
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutlayer._validate import one_of
+from cutlayer.errors import RunError
+from cutlayer.message import Batch, Kind, Message, Phase
+
+DTYPES = {"float32": np.float32, "float64": np.float64, "int64": np.int64, "uint8": np.uint8}
+ENTRY = np.dtype(
+    [
+        ("epoch", "<i4"),
+        ("step", "<i8"),
+        ("rows", "<i8"),
+        ("count", "<i4"),
+        ("start", "<i8"),
+        ("length", "<i4"),
+    ]
+)
+LAST = -1
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which training messages to keep. Prediction passes are kept where they are to be audited (Run.view)."""
+
+    policy: str = "none"
+    steps: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        one_of("keep policy", self.policy, ("none", "last", "all", "steps"))
+
+    @classmethod
+    def parse(cls, text: str) -> "Keep":
+        """Read the command line's spelling: none, last, all, or step numbers 0,10,20."""
+        if text and all(part.strip().isdigit() for part in text.split(",")):
+            return cls("steps", frozenset(int(part) for part in text.split(",")))
+        return cls(text)
+
+    def wants(self, step: int, is_last_epoch: bool) -> bool:
+        """Whether to keep the messages of a training step."""
+        by_policy = {"none": False, "all": True, "last": is_last_epoch, "steps": step in self.steps}
+        return by_policy[self.policy]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, sorted(self.steps))) if self.policy == "steps" else self.policy
+
+
+Address = tuple[str, str, Kind, Phase]  # sender, receiver, kind, phase
+
+
+class Channel:
+    """All kept messages from one sender to one receiver, of one kind and phase."""
+
+    def __init__(self, address: Address, stem: Path) -> None:
+        self.sender, self.receiver, self.kind, self.phase = address
+        self._stem = stem
+        self._tail: tuple[int, ...] = ()
+        self._dtype = "float32"
+        self._entries: list[tuple[int, int, int, int, int, int]] = []
+        self._rows = self._payload = 0
+        self._files: tuple[Any, Any] | None = None
+
+    def append(self, epoch: int, message: Message) -> None:
+        """Write a message at the end."""
+        payload = message.payload.contiguous().cpu().numpy()
+        rows = message.batch.rows.cpu().numpy()
+        if self._files is None:
+            self._files = (
+                self._stem.with_suffix(".rows").open("ab"),
+                self._stem.with_suffix(".bin").open("ab"),
+            )
+            self._tail, self._dtype = payload.shape[1:], str(payload.dtype)
+        self._files[0].write(rows.data)
+        self._files[1].write(payload.data)
+        self._entries.append((epoch, message.batch.step, self._rows, len(rows), self._payload, len(payload)))
+        self._rows += len(rows)
+        self._payload += len(payload)
+
+    def flush(self) -> None:
+        """Hand what was written to the operating system, so that maps see it."""
+        for file in self._files or ():
+            file.flush()
+
+    def close(self) -> None:
+        """Flush and close the files."""
+        for file in self._files or ():
+            file.close()
+        self._files = None
+
+    def truncate(self, step: int) -> None:
+        """Forget messages of `step` and later (resuming from a checkpoint)."""
+        self.close()
+        self._entries = [e for e in self._entries if e[1] < step]
+        last = self._entries[-1] if self._entries else (0, 0, 0, 0, 0, 0)
+        self._rows, self._payload = last[2] + last[3], last[4] + last[5]
+        width = int(np.prod(self._tail)) * np.dtype(DTYPES[self._dtype]).itemsize
+        for suffix, size in ((".rows", self._rows * 8), (".bin", self._payload * width)):
+            if (path := self._stem.with_suffix(suffix)).exists():
+                with path.open("r+b") as file:
+                    file.truncate(size)
+
+    @property
+    def entries(self) -> np.ndarray[Any, Any]:
+        """One record per message: epoch, step, first row and count, first payload row and length."""
+        return np.array(self._entries, dtype=ENTRY)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _map(self, suffix: str, dtype: Any, shape: tuple[int, ...]) -> Tensor:
+        if not shape[0]:
+            return torch.from_numpy(np.zeros(shape, dtype))
+        self.flush()  # "c" below: copy on write, so that an attack cannot change the record
+        return torch.from_numpy(np.memmap(self._stem.with_suffix(suffix), dtype, "c", shape=shape))
+
+    def read(self, epoch: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Row numbers, payload rows and steps (one per payload row) of an epoch (LAST for the last), or of all."""
+        entries = self.entries
+        rows = self._map(".rows", np.int64, (self._rows,))
+        payload = self._map(".bin", DTYPES[self._dtype], (self._payload, *self._tail))
+        steps = torch.from_numpy(np.repeat(entries["step"].copy(), entries["count"]))
+        if epoch is None or not len(entries):
+            return rows, payload, steps
+        chosen = entries["epoch"] == (entries["epoch"].max() if epoch == LAST else epoch)
+        keep = torch.from_numpy(np.repeat(chosen, entries["count"]))
+        if keep.all():
+            return rows, payload, steps
+        return rows[keep], payload[keep], steps[keep]
+
+    def messages(self) -> Iterator[Message]:
+        """The messages one by one."""
+        rows = self._map(".rows", np.int64, (self._rows,))
+        payload = self._map(".bin", DTYPES[self._dtype], (self._payload, *self._tail))
+        for _, step, first, count, start, length in self._entries:
+            batch = Batch(step, self.phase, rows[first : first + count])
+            yield Message(batch, self.sender, self.receiver, self.kind, payload[start : start + length])
+
+    def to_json(self) -> dict[str, Any]:
+        """Address and layout, for the index file."""
+        address = [self.sender, self.receiver, self.kind.value, self.phase.value]
+        return {"address": address, "file": self._stem.name, "tail": list(self._tail), "dtype": self._dtype}
+
+    @classmethod
+    def open(cls, folder: Path, record: Mapping[str, Any]) -> "Channel":
+        """Open a saved channel; its layout is checked against the files' sizes before they are mapped."""
+        sender, receiver, kind, phase = record["address"]
+        channel = cls((sender, receiver, Kind(kind), Phase(phase)), folder / Path(record["file"]).name)
+        channel._tail, channel._dtype = tuple(int(n) for n in record["tail"]), record["dtype"]
+        entries = np.load(channel._stem.with_suffix(".npy"), allow_pickle=False)
+        channel._entries = [tuple(int(v) for v in entry) for entry in entries]  # type: ignore[misc]
+        if channel._entries:
+            _, _, first, count, start, length = channel._entries[-1]
+            channel._rows, channel._payload = first + count, start + length
+        width = int(np.prod(channel._tail)) * np.dtype(DTYPES[channel._dtype]).itemsize
+        for suffix, size in ((".rows", channel._rows * 8), (".bin", channel._payload * width)):
+            path = channel._stem.with_suffix(suffix)
+            if size and (not path.exists() or path.stat().st_size < size):
+                raise RunError(f"Expected {size} bytes in {path.name}; the transcript is damaged: train again.")
+        return channel
+
+
+class Transcript:
+    """Counts every byte that crosses and keeps the messages that the policy asks for."""
+
+    def __init__(self, keep: Keep = Keep(), folder: Path | None = None) -> None:  # noqa: B008 (a frozen value)
+        self.keep = keep
+        self.channels: dict[Address, Channel] = {}
+        self.bytes: dict[tuple[str, str, Phase], int] = defaultdict(int)
+        self._epoch = 0
+        self._is_last = False
+        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="cutlayer-")
+        self.folder = folder or Path(self._temporary.name if self._temporary else "")
+
+    def begin_epoch(self, epoch: int, is_last: bool) -> None:
+        """Say where training is. Under early stopping any epoch may be the last, so each replaces the one before."""
+        if self.keep.policy == "last" and is_last:
+            for channel in self.channels.values():
+                channel.truncate(0)
+        self._epoch, self._is_last = epoch, is_last
+
+    def record(self, message: Message) -> None:
+        """Count a message, and keep it if the policy says so."""
+        batch = message.batch
+        self.bytes[message.sender, message.receiver, batch.phase] += message.nbytes
+        if batch.phase is Phase.TRAIN and self.keep.wants(batch.step, self._is_last):
+            self.write(message)
+
+    def write(self, message: Message) -> None:
+        """Keep a message."""
+        address = (message.sender, message.receiver, message.kind, message.batch.phase)
+        if address not in self.channels:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.channels[address] = Channel(address, self.folder / f"channel{len(self.channels)}")
+        self.channels[address].append(self._epoch, message)
+
+    def traffic(self) -> dict[str, dict[str, int]]:
+        """Bytes sent and received per party, training and prediction together."""
+        totals: dict[str, dict[str, int]] = defaultdict(lambda: {"sent": 0, "received": 0})
+        for (sender, receiver, _), count in self.bytes.items():
+            totals[sender]["sent"] += count
+            totals[receiver]["received"] += count
+        return {name: totals[name] for name in sorted(totals)}
+
+    def save(self) -> None:
+        """Write the index beside the channels, atomically."""
+        if not self.channels:
+            return
+        for channel in self.channels.values():
+            channel.flush()
+            np.save(channel._stem.with_suffix(".npy"), channel.entries, allow_pickle=False)
+        counts = [[s, r, p.value, n] for (s, r, p), n in self.bytes.items()]
+        index = {
+            "keep": str(self.keep),
+            "channels": [c.to_json() for c in self.channels.values()],
+            "bytes": counts,
+        }
+        temporary = self.folder / "index.json.tmp"
+        temporary.write_text(json.dumps(index))
+        temporary.replace(self.folder / "index.json")
+
+    @classmethod
+    def open(cls, folder: Path) -> "Transcript":
+        """Open a saved transcript; a folder without one gives an empty transcript."""
+        path = folder / "index.json"
+        if not path.exists():
+            return cls(Keep(), folder)
+        index = json.loads(path.read_text())
+        transcript = cls(Keep.parse(index["keep"]), folder)
+        for record in index["channels"]:
+            channel = Channel.open(folder, record)
+            transcript.channels[channel.sender, channel.receiver, channel.kind, channel.phase] = channel
+        for sender, receiver, phase, count in index["bytes"]:
+            transcript.bytes[sender, receiver, Phase(phase)] = count
+        return transcript

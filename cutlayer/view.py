@@ -1,0 +1,106 @@
+"""View: all that an attack ever gets. What a set of parties saw, holds and was told, and nothing else.
+
+A View holds channels, not the Transcript; the attacker's own tensors, not the Task. So there is
+no path of attributes from a View to the labels or to another party's rows, and a test walks
+every object reachable from one to prove it (tests/test_view.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from cutlayer.cut import Cut, Roster
+from cutlayer.errors import RunError
+from cutlayer.message import Kind, Message, Phase
+from cutlayer.sparse import SparseRows
+from cutlayer.transcript import Channel, Transcript
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What every party knows: who takes part, what is learned, how, and under which defences."""
+
+    task: str
+    roster: Roster
+    classes: int  # 0 for regression
+    train: Tensor  # row numbers
+    test: Tensor
+    batch_size: int
+    cut: Cut
+    defences: tuple[str, ...] = ()
+
+    @property
+    def label_party(self) -> str:
+        """Who holds the labels."""
+        return self.roster.label_party
+
+
+@dataclass(frozen=True)
+class Own:
+    """What one party holds: its columns, its trained models (in evaluation mode), its labels if any."""
+
+    features: Tensor | SparseRows | None
+    bottom: nn.Module | None
+    labels: Tensor | None = None
+    top: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """Some rows whose truth the attacker was told."""
+
+    rows: Tensor
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Side knowledge that the threat model grants, and that every result declares."""
+
+    labels: Known | None = None  # some labelled rows
+    features: Mapping[str, Known] = field(default_factory=dict)  # some of the victim's rows
+    bottoms: Mapping[str, nn.Module] = field(default_factory=dict)  # the victim's model (white box)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row of the victim's inputs
+
+
+@dataclass(frozen=True)
+class View:
+    """What the attacking parties saw (channels), hold (own) and were told (hints)."""
+
+    parties: frozenset[str]
+    manifest: Manifest
+    channels: tuple[Channel, ...]
+    own: Mapping[str, Own]
+    hints: Hints = field(default_factory=Hints)
+
+    @property
+    def attacker(self) -> str:
+        """The attacking party (the first by name, if several collude)."""
+        return min(self.parties)
+
+    @property
+    def messages(self) -> Iterator[Message]:
+        """Every message seen, channel by channel."""
+        for channel in self.channels:
+            yield from channel.messages()
+
+    def channel(self, kind: Kind, phase: Phase = Phase.TRAIN, *, peer: str | None = None) -> Channel:
+        """The one channel of a kind and phase, with a certain peer if there are several."""
+        found = [
+            c
+            for c in self.channels
+            if c.kind is kind and c.phase is phase and (peer is None or peer in (c.sender, c.receiver)) and len(c)
+        ]
+        if not found:
+            raise RunError(
+                f"Expected {kind.value} messages of the {phase.value} phase in the transcript, found none; "
+                f"train with --keep last or --keep all."
+            )
+        return found[0]
+
+
+def view_of(transcript: Transcript, parties: frozenset[str], manifest: Manifest, own: Mapping[str, Own]) -> View:
+    """Cut a View out of a transcript: only channels that one of the parties sent on or received from."""
+    channels = tuple(c for c in transcript.channels.values() if {c.sender, c.receiver} & parties)
+    return View(parties, manifest, channels, {name: own[name] for name in sorted(parties)})

@@ -1,4 +1,4 @@
-"""Attack: from a View to a Guess. The truth is elsewhere, and only `audit` holds both."""
+"""Attack: from a View to a Guess. The truth is elsewhere, and only `judge` holds both."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +28,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Asks:
-    """Side knowledge that an attack needs. The audit grants exactly this, and prints it."""
+    """Side knowledge that an attack needs. The judge grants exactly this, and prints it."""
 
     labels: int = 0  # rows with their labels, as even over classes as can be
     features: int = 0  # rows of the victim's inputs
@@ -53,7 +53,6 @@ class Guess:
     values: Tensor
     form: Form
     groups: Tensor | None = None
-    victim: str = ""  # whose features (empty: labels)
 
 
 class Attack:

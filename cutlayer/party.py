@@ -45,8 +45,8 @@ class Trainee:
 
     def step(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
         """Back-propagate through this party's graph and update its parameters."""
-        if self.optimizer:
-            self.optimizer.zero_grad()
+        for parameter in self.parameters:  # what optimizer.zero_grad does, without its bookkeeping
+            parameter.grad = None
         torch.autograd.backward(tensors, gradients)
         if self.optimizer:
             if self.recipe.clip is not None:

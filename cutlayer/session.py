@@ -84,12 +84,13 @@ class Session:
             party.begin_epoch(epoch)
             party.set_phase(Phase.TRAIN)
         order = rows[torch.randperm(len(rows), generator=generator(self.seed, "order", epoch))]
-        total = torch.zeros((), device=self.device)
+        losses, sizes = [], []
         for part in batches(order.to(self.device), self.label_party.recipe.batch_size):
             batch = Batch(self.step, Phase.TRAIN, part)
-            total += self._together(batch, self.record) * len(part)
+            losses.append(self._together(batch, self.record))
+            sizes.append(len(part))
             on_step()
-        return float(total) / len(rows)
+        return float(torch.stack(losses).cpu().double() @ torch.tensor(sizes).double()) / len(rows)
 
     def predict(self, rows: Tensor, record: Callable[[Message], None] | None = None) -> Tensor:
         """Joint inference: the label party's outputs for these rows, defences active as in training."""

@@ -5,7 +5,9 @@ after another in a raw file, so reading a whole epoch is one memory map and no c
 """
 
 import json
+import shutil
 import tempfile
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ ENTRY = np.dtype(
     ]
 )
 LAST = -1
+BUFFER = 1 << 20  # bytes written at a time
 
 
 @dataclass(frozen=True)
@@ -63,27 +66,34 @@ class Keep:
 Address = tuple[str, str, Kind, Phase]  # sender, receiver, kind, phase
 
 
+class Scratch:
+    """A temporary folder that lives as long as a transcript or one of its channels does."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="cutlayer-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 class Channel:
     """All kept messages from one sender to one receiver, of one kind and phase."""
 
-    def __init__(self, address: Address, stem: Path) -> None:
+    def __init__(self, address: Address, stem: Path, scratch: Scratch | None = None) -> None:
+        self._scratch = scratch
         self.sender, self.receiver, self.kind, self.phase = address
         self._stem = stem
         self._tail: tuple[int, ...] = ()
         self._dtype = "float32"
         self._entries: list[tuple[int, int, int, int, int, int]] = []
         self._rows = self._payload = 0
-        self._files: tuple[Any, Any] | None = None
+        self._files: tuple[Any, Any] | None = None  # opened by the first append
 
     def append(self, epoch: int, message: Message) -> None:
         """Write a message at the end."""
         payload = message.payload.contiguous().cpu().numpy()
         rows = message.batch.rows.cpu().numpy()
         if self._files is None:
-            self._files = (
-                self._stem.with_suffix(".rows").open("ab"),
-                self._stem.with_suffix(".bin").open("ab"),
-            )
+            rows_path, payload_path = self._stem.with_suffix(".rows"), self._stem.with_suffix(".bin")
+            self._files = (rows_path.open("ab", BUFFER), payload_path.open("ab", BUFFER))
             self._tail, self._dtype = payload.shape[1:], str(payload.dtype)
         self._files[0].write(rows.data)
         self._files[1].write(payload.data)
@@ -101,6 +111,9 @@ class Channel:
         for file in self._files or ():
             file.close()
         self._files = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def truncate(self, step: int) -> None:
         """Forget messages of `step` and later (resuming from a checkpoint)."""
@@ -183,8 +196,8 @@ class Transcript:
         self.bytes: dict[tuple[str, str, Phase], int] = defaultdict(int)
         self._epoch = 0
         self._is_last = False
-        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="cutlayer-")
-        self.folder = folder or Path(self._temporary.name if self._temporary else "")
+        self._scratch = None if folder else Scratch()
+        self.folder = self._scratch.path if self._scratch else folder or Path()
 
     def begin_epoch(self, epoch: int, is_last: bool) -> None:
         """Say where training is. Under early stopping any epoch may be the last, so each replaces the one before."""
@@ -205,8 +218,11 @@ class Transcript:
         address = (message.sender, message.receiver, message.kind, message.batch.phase)
         if address not in self.channels:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.channels[address] = Channel(address, self.folder / f"channel{len(self.channels)}")
+            self.channels[address] = Channel(address, self._stem(), self._scratch)
         self.channels[address].append(self._epoch, message)
+
+    def _stem(self) -> Path:
+        return self.folder / f"channel{len(self.channels)}"
 
     def traffic(self) -> dict[str, dict[str, int]]:
         """Bytes sent and received per party, training and prediction together."""

@@ -73,6 +73,7 @@ class View:
     channels: tuple[Channel, ...]
     own: Mapping[str, Own]
     hints: Hints = field(default_factory=Hints)
+    victim: str = ""  # whose secret is asked for
 
     @property
     def attacker(self) -> str:
@@ -90,7 +91,7 @@ class View:
         found = [
             c
             for c in self.channels
-            if c.kind is kind and c.phase is phase and (peer is None or peer in (c.sender, c.receiver)) and len(c)
+            if c.kind is kind and c.phase is phase and len(c) and (peer is None or peer in (c.sender, c.receiver))
         ]
         if not found:
             raise RunError(

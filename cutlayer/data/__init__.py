@@ -99,7 +99,7 @@ def load(name: str, **options: Any) -> Task:
     loader = next(function for about, function in _DATASETS if about.name == name)
     allowed = list(inspect.signature(loader).parameters)
     for option in options:
-        one_of(f"option of dataset {name}:", option, allowed)
+        one_of(f"option of {name}", option, allowed)
     return loader(**options)
 
 

@@ -1,6 +1,6 @@
 """The last step of every loader: thin the rows out, deal the columns to parties, name the label party."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from cutlayer.data.about import About
 from cutlayer.data.prepare import Array, plain_columns
 from cutlayer.data.split import by_image_columns, evenly, party_names, split_rows
 from cutlayer.data.task import Column, Features, Goal, Task
+from cutlayer.errors import DataError
 from cutlayer.rng import generator
 
 Call = Mapping[str, Any]  # the arguments of a loader, as they go into Task.source
@@ -79,6 +80,8 @@ def assemble_table(
     notes: Sequence[str] = (),
 ) -> Task:
     """Make the task of a numeric table; column names alone stand for plain numeric or 0/1 columns."""
+    if not np.isfinite(values).all():
+        raise DataError(f"Expected a number in every cell of {about.name}, got empty or infinite ones.")
     targets = torch.from_numpy(labels.astype(np.int64 if classes else np.float32))
     kept = keep_rows(targets, *parts, call)
     named = [column if isinstance(column, Column) else None for column in columns]
@@ -98,13 +101,12 @@ def assemble_images(
     labels: Tensor,
     classes: Sequence[str],
     parts: tuple[Tensor, Tensor],
-    most: float = 255.0,
+    scale: Callable[[Tensor], Tensor] = lambda images: images / 255,
     notes: Sequence[str] = (),
 ) -> Task:
-    """Make the task of images (n, c, h, w) with values up to `most`, as [0, 1], cut into upright strips."""
+    """Make the task of images (n, c, h, w), scaled to [0, 1] by default, cut into upright strips."""
     kept = keep_rows(labels, *parts, call)
-    pixels = images[kept.rows].float().div_(most)
-    strips = by_image_columns(pixels, call["parties"])
+    strips = by_image_columns(scale(images[kept.rows].float()), call["parties"])
     features = {party: Features(strip) for party, strip in strips.items()}
     return assemble(about, call, features, labels[kept.rows], classes, kept, notes)
 

@@ -7,7 +7,7 @@ import numpy as np
 from cutlayer._validate import one_of
 from cutlayer.data.about import About
 from cutlayer.data.assemble import assemble_table, random_parts
-from cutlayer.data.prepare import Raw, balanced, by_frequency, min_max, numbers, read_delimited, take
+from cutlayer.data.prepare import Raw, balanced, by_frequency, class_numbers, min_max, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.split import at_random
 from cutlayer.data.task import Task
@@ -58,7 +58,7 @@ def avazu(
         notes.append("rows without a click thinned out to as many as with one, test part too")
     notes.append("every column as codes ranked by frequency over the sample, then min-max to [-1, 1]")
     labels = raw.labels[rows]
-    shares = at_random(about.columns, parties, numpy_generator(seed, "data", "avazu", "columns"))
+    shares = at_random(len(raw.names), parties, numpy_generator(seed, "data", "avazu", "columns"))
     parts = random_parts(about, call, labels, test=0.2)
     values = min_max(raw.values[rows], -1, 1)
     return assemble_table(about, call, values, raw.names, labels, raw.classes, shares, parts, notes)
@@ -69,4 +69,4 @@ def parse(data: bytes) -> Raw:
     table = read_delimited(data)
     names = tuple(name for name in table if name not in ("id", "click"))
     values = np.stack([by_frequency(table[name]).astype(np.float64) for name in names], axis=1)
-    return Raw(values, names, numbers("click", take(table, "click")).astype(np.int64), ("no click", "click"))
+    return Raw(values, names, class_numbers(table, "click", 2), ("no click", "click"))

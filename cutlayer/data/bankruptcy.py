@@ -4,7 +4,7 @@ import numpy as np
 
 from cutlayer.data.about import About
 from cutlayer.data.assemble import assemble_table, by_rounded_share
-from cutlayer.data.prepare import Raw, numbers, read_delimited, take
+from cutlayer.data.prepare import Raw, class_numbers, numbers, read_delimited
 from cutlayer.data.smote import resample
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -48,4 +48,4 @@ def parse(data: bytes) -> Raw:
     table = read_delimited(data)
     names = tuple(name for name in table if name != _LABEL)
     values = np.stack([numbers(name, table[name]) for name in names], axis=1)
-    return Raw(values, names, numbers(_LABEL, take(table, _LABEL)).astype(np.int64), ("going", "bankrupt"))
+    return Raw(values, names, class_numbers(table, _LABEL, 2), ("going", "bankrupt"))

@@ -5,7 +5,6 @@ so it is not read), or from the same images as one lossless WebP mosaic per batc
 """
 
 import json
-from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -17,7 +16,7 @@ from cutlayer.data.about import About
 from cutlayer.data.assemble import assemble_images, given_parts
 from cutlayer.data.mosaic import cut_tiles
 from cutlayer.data.source import MB, File, find, locate, read, read_tar
-from cutlayer.data.task import Features, Task
+from cutlayer.data.task import Task
 from cutlayer.errors import DataError
 
 CIFAR10 = About(
@@ -52,11 +51,10 @@ def cifar10(
     images, labels = _load()
     CIFAR10.check(min(len(images), len(labels)), images[0].numel())
     parts = given_parts(len(images) - len(images) // 6, len(images) // 6)
-    task = assemble_images(CIFAR10, call, images, labels, _CLASSES, parts)
     if preparation == "colour":
-        return task
-    grey = {name: Features(_grey(part.values)) for name, part in task.features.items()}
-    return replace(task, features=grey, notes=("grey by the usual luma weights, in [-1, 1]",))
+        return assemble_images(CIFAR10, call, images, labels, _CLASSES, parts)
+    notes = ("grey by the usual luma weights, in [-1, 1]",)
+    return assemble_images(CIFAR10, call, images, labels, _CLASSES, parts, _grey, notes)
 
 
 def parse_binary(data: bytes) -> tuple[Tensor, Tensor]:
@@ -116,4 +114,4 @@ def _labels(part: str) -> list[int]:
 
 def _grey(images: Tensor) -> Tensor:
     weights = torch.tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)
-    return (images * weights).sum(dim=1, keepdim=True) * 2 - 1
+    return (images * weights).sum(dim=1, keepdim=True) / 127.5 - 1

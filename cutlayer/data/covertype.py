@@ -46,10 +46,11 @@ def parse(data: bytes) -> Raw:
     """Read the comma-separated file of whole numbers without a header; the label, 1 to 7, is last."""
     width = len(_NAMES) + 1
     try:
-        flat = np.fromstring(data.decode("ascii").replace("\n", ","), dtype=np.int32, sep=",")
+        text = data.decode("ascii").strip()
+        flat = np.fromstring(text.replace("\n", ","), dtype=np.int32, sep=",")
     except (ValueError, DeprecationWarning) as error:
         raise DataError(f"Expected whole numbers in covtype.data: {error}.") from error
-    if len(flat) % width or data.count(b"\n") not in (len(flat) // width, len(flat) // width - 1):
+    if len(flat) % width or text.count("\n") != len(flat) // width - 1:
         raise DataError(
             f"Expected {width} numbers in every row of covtype.data, got {len(flat)} numbers in all."
         )

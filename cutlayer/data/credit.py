@@ -3,7 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
-from cutlayer.data.prepare import Raw, numbers, read_delimited, take
+from cutlayer.data.prepare import Raw, class_numbers, numbers, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
 from cutlayer.data.zero_one import zero_one
@@ -34,4 +34,4 @@ def parse(data: bytes) -> Raw:
     table = read_delimited(data)
     names = tuple(name for name in table if name not in ("ID", _LABEL))
     values = np.stack([numbers(name, table[name]) for name in names], axis=1)
-    return Raw(values, names, numbers(_LABEL, take(table, _LABEL)).astype(np.int64), ("paid", "default"))
+    return Raw(values, names, class_numbers(table, _LABEL, 2), ("paid", "default"))

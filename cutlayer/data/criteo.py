@@ -9,7 +9,17 @@ import numpy as np
 from cutlayer._validate import at_least, one_of
 from cutlayer.data.about import About
 from cutlayer.data.assemble import Call, assemble_table, by_rounded_share, random_parts
-from cutlayer.data.prepare import Array, Text, balanced, by_frequency, codes, min_max, numbers, read_delimited
+from cutlayer.data.prepare import (
+    Array,
+    Text,
+    balanced,
+    by_frequency,
+    class_numbers,
+    codes,
+    min_max,
+    numbers,
+    read_delimited,
+)
 from cutlayer.data.smote import resample
 from cutlayer.data.source import File, read
 from cutlayer.data.split import at_random, evenly
@@ -150,4 +160,4 @@ def _imbalanced(labels: Array, ratio: int, rng: np.random.Generator) -> Array:
 
 
 def _labels(table: dict[str, Text]) -> Array:
-    return numbers("label", table["label"]).astype(np.int64)
+    return class_numbers(table, "label", 2)

@@ -22,4 +22,6 @@ def digits(
     images = torch.from_numpy(bunch.images).float().unsqueeze(1)
     parts = random_parts(DIGITS, call, bunch.target, test=0.2)
     labels = torch.from_numpy(bunch.target).long()
-    return assemble_images(DIGITS, call, images, labels, [str(n) for n in range(10)], parts, most=16.0)
+    return assemble_images(
+        DIGITS, call, images, labels, [str(n) for n in range(10)], parts, lambda image: image / 16
+    )

@@ -92,7 +92,7 @@ def fate_breast(
     limit: int | None = None,
     scaled: bool = False,
 ) -> Task:
-    """Benign or malignant; 10 columns with the label, 20 without, standardised by FATE; 80/20 split by class."""
+    """Benign or malignant; 10 columns with the label, 20 without, standardised; 80/20 split by class."""
     return _pair_task(FATE_BREAST, dict(locals()))
 
 
@@ -104,7 +104,7 @@ def fate_vehicle(
     limit: int | None = None,
     scaled: bool = False,
 ) -> Task:
-    """Four kinds of vehicle; 9 columns with the label, 9 without, scaled by FATE; 80/20 split by class."""
+    """Four kinds of vehicle; 9 columns with the label, 9 without, scaled; 80/20 split by class."""
     return _pair_task(FATE_VEHICLE, dict(locals()))
 
 

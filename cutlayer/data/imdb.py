@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutlayer._validate import at_least
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble, given_parts, keep_rows
+from cutlayer.data.assemble import Call, assemble, given_parts, keep_rows
 from cutlayer.data.source import MB, File, find, read_tar
 from cutlayer.data.split import party_names
 from cutlayer.data.task import Features, Task
@@ -63,14 +63,19 @@ def imdb(
             f"Expected 25000 training and 25000 test reviews for imdb, got {len(train)} and {len(test)}; "
             "get the complete file."
         )
+    return token_task(call, train, test)
+
+
+def token_task(call: Call, train: list[tuple[int, str]], test: list[tuple[int, str]]) -> Task:
+    """Make the task from reviews."""
     labels = torch.tensor([label for label, _ in train + test])
     texts = [text for _, text in train + test]
     kept = keep_rows(labels, *given_parts(len(train), len(test)), call)
     features = {}
-    for number, party in enumerate(party_names(parties)):
-        start = number * characters
-        pieces = (texts[row][start : start + characters] for row in kept.rows.tolist())
-        features[party] = Features(tokens(pieces, length, vocabulary))
+    for number, party in enumerate(party_names(call["parties"])):
+        start = number * call["characters"]
+        pieces = (texts[row][start : start + call["characters"]] for row in kept.rows.tolist())
+        features[party] = Features(tokens(pieces, call["length"], call["vocabulary"]))
     note = "words hashed to numbers in place of BERT's tokens; HTML breaks are left in"
     return assemble(IMDB, call, features, labels[kept.rows], ("negative", "positive"), kept, (note,))
 

@@ -28,20 +28,27 @@ _GARMENTS = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"
 )  # fmt: skip
 _SUMS = {
-    "mnist/train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    "mnist/train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-    "mnist/t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-    "mnist/t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    "fashion_mnist/train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-    "fashion_mnist/train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-    "fashion_mnist/t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-    "fashion_mnist/t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ("mnist", "train-images-idx3"): "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    ("mnist", "train-labels-idx1"): "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    ("mnist", "t10k-images-idx3"): "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    ("mnist", "t10k-labels-idx1"): "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    (
+        "fashion_mnist",
+        "train-images-idx3",
+    ): "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    (
+        "fashion_mnist",
+        "train-labels-idx1",
+    ): "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    ("fashion_mnist", "t10k-images-idx3"): "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    ("fashion_mnist", "t10k-labels-idx1"): "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 _OFFICIAL = {
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist",
     "fashion_mnist": "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
 }
-_DEBIAN = {"fashion_mnist": ("/usr/share/datasets/fashion-mnist",)}  # package dataset-fashion-mnist
+_DEBIAN = {"fashion_mnist": ("/usr/share/datasets/fashion-mnist",)}
+_HINTS = {"fashion_mnist": "Debian has it as package dataset-fashion-mnist."}
 
 
 def mnist(
@@ -71,7 +78,7 @@ def parse_idx(data: bytes) -> Array:
 
 def _idx_task(about: About, folder: str, classes: list[str] | tuple[str, ...], call: Call) -> Task:
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-    train, train_labels, test, test_labels = (_read(folder, f"{name}-ubyte") for name in names)
+    train, train_labels, test, test_labels = (_read(folder, name) for name in names)
     images, labels = np.concatenate([train, test]), np.concatenate([train_labels, test_labels])
     about.check(min(len(images), len(labels)), math.prod(images.shape[1:]))
     return assemble_images(
@@ -85,6 +92,11 @@ def _idx_task(about: About, folder: str, classes: list[str] | tuple[str, ...], c
 
 
 def _read(folder: str, name: str) -> Array:
-    path = f"{folder}/{name}"
-    url = f"{_OFFICIAL[folder]}/{name}.gz"
-    return parse_idx(read(File(path, url, sha256=_SUMS[path], folders=_DEBIAN.get(folder, ()))))
+    file = File(
+        f"{folder}/{name}-ubyte",
+        f"{_OFFICIAL[folder]}/{name}-ubyte.gz",
+        sha256=_SUMS[folder, name],
+        folders=_DEBIAN.get(folder, ()),
+        hint=_HINTS.get(folder, ""),
+    )
+    return parse_idx(read(file))

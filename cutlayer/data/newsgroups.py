@@ -35,8 +35,8 @@ def newsgroups(
     train, test = parse(read_tar(find(_FILE)))
     if (len(train), len(test)) != (11_314, 7532):
         raise DataError(
-            f"Expected 11314 training and 7532 test documents for newsgroups, got {len(train)} and {len(test)}; "
-            "get the complete file."
+            "Expected 11314 training and 7532 test documents for newsgroups, "
+            f"got {len(train)} and {len(test)}; get the complete file."
         )
     return tfidf_task(call, train, test)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from cutlayer.data.about import About
 from cutlayer.data.assemble import assemble_table, random_parts
-from cutlayer.data.prepare import Raw, min_max, numbers, read_delimited, take
+from cutlayer.data.prepare import Raw, class_numbers, min_max, numbers, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.split import evenly
 from cutlayer.data.task import Task
@@ -47,6 +47,4 @@ def parse(data: bytes) -> Raw:
     table = read_delimited(data)
     names = tuple(name for name in table if name not in ("id", "target"))
     values = np.stack([numbers(name, table[name]) for name in names], axis=1)
-    return Raw(
-        values, names, numbers("target", take(table, "target")).astype(np.int64), ("no claim", "claim")
-    )
+    return Raw(values, names, class_numbers(table, "target", 2), ("no claim", "claim"))

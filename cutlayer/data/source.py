@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from cutlayer.errors import DataError
 
@@ -97,7 +97,7 @@ def read_tar(path: Path, most: int = 1024 * MB) -> Iterator[tuple[str, bytes]]:
 def open_packed(path: Path) -> IO[bytes]:
     """Open a file for reading, unpacking .gz and .xz on the way."""
     if path.suffix == ".gz":
-        return gzip.open(path)
+        return cast(IO[bytes], gzip.open(path))
     return lzma.open(path) if path.suffix == ".xz" else path.open("rb")
 
 
@@ -144,7 +144,7 @@ def _copy(file: File, out: IO[bytes]) -> None:
             content = _capped(member, file.size)
     elif file.url.endswith(".gz"):
         with gzip.open(io.BytesIO(content)) as unpacked:
-            content = _capped(unpacked, file.size)
+            content = _capped(cast(IO[bytes], unpacked), file.size)
     if file.sha256:
         _same_sum(file.sha256, hashlib.sha256(content).hexdigest())
     out.write(content)

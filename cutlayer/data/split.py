@@ -185,14 +185,14 @@ def _swap_towards(related: _Array, start: _Array, target: float) -> _Array:
 def by_image_columns(images: Tensor, parties: int) -> dict[str, Tensor]:
     """Cut images (n, c, h, w) into upright strips; the first party holds the left one.
 
-    Each party takes round(1/N, 2) of the width, rounded down, and the last takes the rest, as in
-    HashVFL's code (Qiu et al., arXiv:2212.00325), so three parties of 28 columns hold 9, 9 and 10.
+    Each party takes round(1/N, 2) of the width, rounded, and the last takes the rest, as in
+    HashVFL's code (Qiu et al., arXiv:2212.00325), so three parties of 32 columns hold 11, 11 and 10.
     """
     if images.ndim != 4:
         raise ConfigError(f"Expected images of shape (n, c, h, w), got shape {tuple(images.shape)}.")
     width = images.shape[3]
     _enough_columns(width, parties)
-    each = max(1, int(width * round(1 / parties, 2)))
+    each = max(1, round(width * round(1 / parties, 2)))
     each = min(each, (width - 1) // (parties - 1)) if parties > 1 else width
     names = party_names(parties)
     ends = [each * number for number in range(1, parties)] + [width]

@@ -14,7 +14,6 @@ def image_shape(shape: tuple[int, ...], least: int) -> Shape:
     at_least("channels", channels, 1)
     if min(height, width) < least:
         raise ConfigError(
-            f"Expected images of at least {least} x {least} pixels, got {height} x {width}: "
-            "use MLP for smaller ones."
+            f"Expected images of at least {least} x {least} pixels, got {height} x {width}: use MLP for smaller ones."
         )
     return channels, height, width

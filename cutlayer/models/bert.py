@@ -89,9 +89,7 @@ def _stored(weights: str, dropout: float) -> Any:
             attention_probs_dropout_prob=dropout,
         )
     except OSError as error:
-        raise ConfigError(
-            f"Expected weights={weights!r} to hold a BERT in safetensors form: {error}"
-        ) from error
+        raise ConfigError(f"Expected weights={weights!r} to hold a BERT in safetensors form: {error}") from error
 
 
 def _transformers() -> tuple[Any, Any]:

@@ -30,9 +30,7 @@ def default_bottom(features: Features, width: int) -> nn.Module:
     if isinstance(values, SparseRows):
         return MLP(values.width, [HIDDEN, width], sparse=True)
     if values.ndim < 2:
-        raise DataError(
-            f"Expected features with a row per sample, got shape {tuple(values.shape)}: add a column."
-        )
+        raise DataError(f"Expected features with a row per sample, got shape {tuple(values.shape)}: add a column.")
     if any(column.kind is ColumnKind.CATEGORICAL for column in features.columns):
         if len(features.columns) != values.shape[1]:
             raise DataError(

@@ -77,17 +77,13 @@ class MLP(nn.Module):
 def _check(inputs: int, widths: Sequence[int], activation: str, dropout: float, sparse_first: bool) -> None:
     at_least("inputs", inputs, 1)
     if not widths:
-        raise ConfigError(
-            "Expected widths to name at least one layer, got none: the last width is the output."
-        )
+        raise ConfigError("Expected widths to name at least one layer, got none: the last width is the output.")
     for width in widths:
         at_least("widths", width, 1)
     one_of("activation", activation, CURVES)
     probability("dropout", dropout)
     if sparse_first:
-        raise ConfigError(
-            "Expected sparse=True without first_activation: sparse rows must meet a linear layer first."
-        )
+        raise ConfigError("Expected sparse=True without first_activation: sparse rows must meet a linear layer first.")
 
 
 def _he_uniform(layer: nn.Module) -> None:

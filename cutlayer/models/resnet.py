@@ -26,9 +26,7 @@ class Block(nn.Module):
         if stride == 1 and before == after:
             self.shortcut = nn.Identity()
         elif project:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after))
         else:
             self.shortcut = Subsample(before, after, stride)
 

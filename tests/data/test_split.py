@@ -167,6 +167,8 @@ def test_strip_widths_by_hand():
     images = torch.zeros(1, 3, 28, 28)
     assert [strip.shape[3] for strip in split.by_image_columns(images, 2).values()] == [14, 14]
     assert [strip.shape[3] for strip in split.by_image_columns(images, 3).values()] == [9, 9, 10]
+    wider = torch.zeros(1, 3, 32, 32)
+    assert [strip.shape[3] for strip in split.by_image_columns(wider, 3).values()] == [11, 11, 10]
 
 
 labels_of_few_classes = st.lists(st.integers(0, 3), min_size=2, max_size=60)

@@ -475,7 +475,7 @@ def test_a_table_without_inputs_is_refused(write):
         ({"id_column": "default"}, "different columns for label and id_column"),
         (
             {"parties": {"bank": ["agee"], "shop": ["city"]}},
-            "'agee' of party 'bank' to be a column of the table, found none of that name. Did you mean 'age'?",
+            "'agee' of party 'bank' to be a column of the table, found none of that name. Did you mean",
         ),
         (
             {"parties": {"bank": ["age"], "shop": ["age"]}},

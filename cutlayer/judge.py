@@ -1,4 +1,4 @@
-"""audit(): run attacks on a View and score them against the Secret; the only reader of the truth.
+"""judge(): run attacks on a View and score them against the Secret; the only reader of the truth.
 
 Every score stands beside its baseline: the best guess of an attacker with the same rows and the
 same side knowledge, but without what crossed the cut and without a trained model.
@@ -50,7 +50,7 @@ class Finding:
     reason: str = ""
 
 
-def audit(
+def judge(
     attacks: Iterable[Attack],
     view_for: Callable[[Attack], View],
     secret: Secret,
@@ -65,26 +65,34 @@ def audit(
         if reason := attack.applies(view.manifest):
             findings.append(_inapplicable(attack, view, reason))
             continue
-        rng = generator(seed, "attack", attack.describe())
-        told = replace(view, hints=grant(attack.asks, view, secret, generator(seed, "hints", str(attack.asks))))
-        guess = attack.run(told, rng)
-        finding = score(attack, told, guess, secret)
-        on_guess(attack, guess, finding)
-        findings.append(finding)
+        for victim in victims(attack, view):
+            hints = grant(attack.asks, view, secret, generator(seed, "hints", str(attack.asks)))
+            told = replace(view, hints=hints, victim=victim)
+            guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
+            finding = score(attack, told, guess, secret)
+            on_guess(attack, guess, finding)
+            findings.append(finding)
     return findings
+
+
+def victims(attack: Attack, view: View) -> list[str]:
+    """Whose secret is attacked: the label party's labels, or the columns of each party that is not attacking."""
+    if attack.target is Target.LABELS:
+        return [view.manifest.label_party]
+    return [name for name in view.manifest.roster.feature_parties if name not in view.parties]
 
 
 def grant(asks: Asks, view: View, secret: Secret, rng: Generator) -> Hints:
     """Hand out the side knowledge that an attack asks for, drawn from the training rows."""
     train = view.manifest.train
-    victims = [name for name in view.manifest.roster.order if name not in view.parties]
+    others = [name for name in view.manifest.roster.order if name not in view.parties]
     labels = _stratified(secret.labels, train, asks.labels, rng) if asks.labels else None
     some = train[torch.randperm(len(train), generator=rng)[: asks.features]] if asks.features else None
-    shown = {v: secret.features[v] for v in victims}
+    shown = {v: secret.features[v] for v in others}
     return Hints(
         labels=None if labels is None else Known(labels, secret.labels[labels]),
         features={} if some is None else {v: Known(some, _dense(values, some)) for v, values in shown.items()},
-        bottoms={v: secret.bottoms[v] for v in victims} if asks.bottom else {},
+        bottoms={v: secret.bottoms[v] for v in others} if asks.bottom else {},
         shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
     )
 
@@ -103,14 +111,14 @@ def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Te
 
 def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     """Compare a guess with the truth on rows that the attacker was not told, and with the baseline."""
-    told = view.hints.labels if attack.target is Target.LABELS else view.hints.features.get(guess.victim)
+    told = view.hints.labels if attack.target is Target.LABELS else view.hints.features.get(view.victim)
     fresh = torch.ones(len(guess.rows), dtype=torch.bool) if told is None else ~torch.isin(guess.rows, told.rows)
     rows, values = guess.rows[fresh], guess.values[fresh]
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
     if guess.form is Form.VALUES:
-        truth = _dense(secret.features[guess.victim], rows)
+        truth = _dense(secret.features[view.victim], rows)
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
         baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
         metric, value, low, high = "mse", *_interval(errors)
@@ -127,7 +135,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         attack=attack.describe(),
         attacker="+".join(sorted(view.parties)),
         target=attack.target.value,
-        victim=guess.victim or view.manifest.label_party,
+        victim=view.victim,
         metric=metric,
         value=value,
         baseline=baseline,
@@ -172,7 +180,7 @@ def _aucs(
     if groups is None:
         return np.array([auc(labels == 1, scores)])
     found = np.array([auc(labels[groups == g] == 1, scores[groups == g]) for g in np.unique(groups)])
-    return found[~np.isnan(found)]
+    return np.asarray(found[~np.isnan(found)])
 
 
 def _dense(values: Tensor | SparseRows, rows: Tensor) -> Tensor:

@@ -1,0 +1,162 @@
+"""Model inversion: search for inputs that the victim's bottom turns into the embeddings it sent."""
+
+import copy
+from typing import ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from cutlayer._validate import at_least, non_negative, one_of, positive
+from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.defence import Role
+from cutlayer.errors import ConfigError, RunError
+from cutlayer.message import Kind, Phase
+from cutlayer.rng import Stream
+from cutlayer.view import View
+
+
+class ModelInversion(Attack):
+    """Regularised maximum likelihood with the victim's model in hand (rMLE; baselines.md, section 3).
+
+    Each image minimises mean((f(x) - H)^2) + tv * TV(x) + l2 * mean(x^2), all images at once. TV is
+    squared, each direction divided by its number of differences, and left out where inputs are
+    not images. Dropout and batch norm are in evaluation mode, so rows do not touch each other.
+    The paper starts at zero; ReLU units that are dead there never wake, so the default is to
+    start at random, `restarts` times, and to keep for each image the end with the lowest objective.
+    Images end inside [low, high]; rows of tables are not clipped. The paper's CIFAR setting is
+    start=zeros, lr=0.01, steps=5000, tv=10, for one shallow layer; the defaults fit small images.
+
+    Sees: the embeddings of the first `images` test rows, sent in the prediction phase.
+    Needs: the victim's trained bottom (white box) and the shape of one of its rows; dense inputs.
+    Paper: He et al., Model Inversion Attacks Against Collaborative Inference (ACSAC 2019).
+    """
+
+    target: ClassVar[Target] = Target.FEATURES
+    by: ClassVar[Role] = Role.LABEL_PARTY
+
+    def __init__(
+        self,
+        *,
+        images: int = 100,
+        steps: int = 1000,
+        lr: float = 0.05,
+        tv: float = 0.1,
+        l2: float = 0.0,
+        start: Literal["random", "zeros"] = "random",
+        restarts: int = 2,
+        low: float = 0.0,
+        high: float = 1.0,
+    ) -> None:
+        for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
+            at_least(name, count, 1)
+        positive("lr", lr)
+        non_negative("tv", tv)
+        non_negative("l2", l2)
+        one_of("start", start, ("random", "zeros"))
+        if not low < high:
+            raise ConfigError(f"Expected low={low} to lie below high={high}.")
+        self.images = images
+        self.steps = steps
+        self.lr = lr
+        self.tv = tv
+        self.l2 = l2
+        self.start = start
+        self.restarts = restarts
+        self.low = low
+        self.high = high
+
+    @property
+    def asks(self) -> Asks:
+        """White box."""
+        return Asks(bottom=True)
+
+    def run(self, view: View, rng: Generator) -> Guess:
+        """Invert the victim's embeddings."""
+        victim, bottom, shape = _victim(view)
+        rows, embeddings = _received(view, victim, self.images)
+        device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
+        tries = self.restarts if self.start == "random" else 1
+        guess = self._start((tries, len(rows), *shape), rng).to(device)
+        _check_dense(bottom, guess[0, :1])
+        stream = Stream(int(torch.randint(2**62, (), generator=rng)), "model-inversion", device=device)
+        with stream.scope():  # a bottom may draw numbers of its own
+            found, objective = self._search(bottom, guess, embeddings.to(device))
+        best = objective.argmin(dim=0)
+        values = found[best, torch.arange(len(rows), device=device)].cpu()
+        return Guess(rows, values, Form.VALUES, victim=victim)
+
+    def _start(self, size: tuple[int, ...], rng: Generator) -> Tensor:
+        if self.start == "zeros":
+            return torch.zeros(size)
+        if _is_image(size[2:]):
+            return self.low + (self.high - self.low) * torch.rand(size, generator=rng)
+        return torch.randn(size, generator=rng)
+
+    def _search(self, bottom: nn.Module, guess: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Follow the gradient from every start; return the ends and their objectives."""
+        tries, count = guess.shape[:2]
+        target = target.repeat(tries, *[1] * (target.ndim - 1))
+        x = guess.flatten(0, 1).requires_grad_()
+        optimizer = torch.optim.Adam([x], lr=self.lr, eps=1e-3, amsgrad=True)
+        for _ in range(self.steps):
+            (x.grad,) = torch.autograd.grad(self._objective(bottom, x, target).sum(), x)
+            optimizer.step()
+        with torch.no_grad():
+            end = x.clamp(self.low, self.high) if _is_image(x.shape[1:]) else x.detach()
+            objective = self._objective(bottom, end, target)
+        return end.view(tries, count, *x.shape[1:]), objective.nan_to_num(torch.inf).view(tries, count)
+
+    def _objective(self, bottom: nn.Module, x: Tensor, target: Tensor) -> Tensor:
+        """The paper's objective, one number per row."""
+        value = (bottom(x) - target).pow(2).flatten(1).mean(dim=1)
+        if self.tv and _is_image(x.shape[1:]):
+            value = value + self.tv * total_variation(x)
+        if self.l2:
+            value = value + self.l2 * x.pow(2).flatten(1).mean(dim=1)
+        return value
+
+
+def total_variation(images: Tensor) -> Tensor:
+    """Mean squared difference to the next row plus that to the next column, per image."""
+    steps = (images.diff(dim=-2), images.diff(dim=-1))
+    parts = [step.pow(2).flatten(1).mean(dim=1) for step in steps if step.numel()]
+    return torch.stack(parts).sum(dim=0) if parts else images.new_zeros(len(images))
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    return len(shape) == 3
+
+
+def _victim(view: View) -> tuple[str, nn.Module, tuple[int, ...]]:
+    """The first feature party whose bottom was granted, a frozen copy of that bottom, and its rows' shape."""
+    named = [name for name in view.manifest.roster.feature_parties if name in view.hints.bottoms]
+    if not named:
+        raise ConfigError("Expected the hint of a victim's bottom model, got none; model-inversion needs it.")
+    victim = named[0]
+    if victim not in view.hints.shapes:
+        raise ConfigError(f"Expected dense inputs at {victim} of a known shape; model-inversion is dense-only.")
+    bottom = copy.deepcopy(view.hints.bottoms[victim]).eval().requires_grad_(False)
+    return victim, bottom, tuple(view.hints.shapes[victim])
+
+
+def _received(view: View, victim: str, images: int) -> tuple[Tensor, Tensor]:
+    """The first test rows and the last embedding that arrived for each."""
+    rows, embeddings, _ = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=victim).read()
+    ordered, order = rows.sort(stable=True)
+    wanted = view.manifest.test[:images].cpu()
+    wanted = wanted[torch.isin(wanted, rows)]
+    if not len(wanted):
+        raise RunError("Expected embeddings of test rows, found none; predict on the test rows first.")
+    last = torch.searchsorted(ordered, wanted, right=True) - 1
+    return wanted, embeddings[order[last]]
+
+
+def _check_dense(bottom: nn.Module, sample: Tensor) -> None:
+    try:
+        with torch.no_grad():
+            bottom(sample)
+    except (AttributeError, IndexError, RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"Expected a bottom that takes dense numbers of shape {tuple(sample.shape[1:])}; "
+            f"model-inversion is dense-only ({type(error).__name__})."
+        ) from error

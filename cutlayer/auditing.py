@@ -1,0 +1,131 @@
+"""audit(): every attack against every defence, over seeds; and the Report that holds the findings."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cutlayer.attack import Attack, Guess
+from cutlayer.data.task import Task
+from cutlayer.defence import Defence, Role
+from cutlayer.judge import Finding, Secret, judge
+from cutlayer.run import Run, write_text
+from cutlayer.training import train
+from cutlayer.view import View
+
+OnGuess = Callable[[Attack, Guess, Finding], None]
+
+
+def secret_of(run: Run) -> Secret:
+    """The truth of a run, for the judge alone."""
+    bottoms = {
+        name: deepcopy(party.modules["bottom"]).cpu().eval()
+        for name, party in run.session.parties.items()
+        if "bottom" in party.modules
+    }
+    return Secret(run.task.labels, {name: f.values for name, f in run.task.features.items()}, bottoms)
+
+
+def attack_run(
+    run: Run,
+    attacks: Iterable[Attack],
+    *,
+    by: str | None = None,
+    seed: int = 0,
+    on_guess: OnGuess = lambda attack, guess, finding: None,
+) -> list[Finding]:
+    """Attack a finished run. `by` names the attacking party, else the first that fits each attack."""
+    views: dict[tuple[str, bool], View] = {}
+
+    def view_for(attack: Attack) -> View:
+        name = by or _attacker(run.task, attack)
+        key = (name, attack.asks.frozen_train)
+        if key not in views:
+            rows = torch.cat([run.task.train, run.task.test]) if attack.asks.frozen_train else run.task.test
+            views[key] = run.view(name, predict=rows)
+        return views[key]
+
+    return judge(attacks, view_for, secret_of(run), seed=seed, on_guess=on_guess)
+
+
+def _attacker(task: Task, attack: Attack) -> str:
+    return task.label_party if attack.by is Role.LABEL_PARTY else task.feature_parties[0]
+
+
+@dataclass
+class Report:
+    """Findings, one row per defence, attack and seed, each beside its baseline and the task's utility."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Mean over seeds per defence and attack, with a 95% interval (over seeds where there are several)."""
+        groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for row in self.rows:
+            groups.setdefault((row["defence"], row["attack"], row["victim"]), []).append(row)
+        return [_summarise(rows) for rows in groups.values()]
+
+    def to_csv(self) -> str:
+        """All rows as CSV."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.rows[0]) if self.rows else ["defence", "attack", "seed"])
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+    def save(self, path: Path | str) -> None:
+        """Write the findings: .csv for all rows, .html for a page to look at."""
+        path = Path(path)
+        if path.suffix == ".html":
+            from cutlayer.report.page import page
+
+            write_text(path, page(self))
+        else:
+            write_text(path, self.to_csv())
+
+
+def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    mean = {key: float(np.mean([row[key] for row in rows])) for key in ("value", "baseline", "utility")}
+    low, high = rows[0]["low"], rows[0]["high"]
+    if len(rows) > 1:
+        margin = 1.96 * float(np.std([row["value"] for row in rows], ddof=1)) / len(rows) ** 0.5
+        low, high = mean["value"] - margin, mean["value"] + margin
+    return rows[0] | mean | {"low": low, "high": high, "seeds": len(rows)}
+
+
+def audit(
+    task: Task,
+    *,
+    defences: Mapping[str, Sequence[Defence]],
+    attacks: Sequence[Attack],
+    seeds: Iterable[int] = (0,),
+    progress: Callable[[str], None] = lambda text: None,
+    on_run: Callable[[str, int, Run], None] = lambda name, seed, run: None,
+    on_guess: Callable[[str, int, Attack, Guess, Finding], None] = lambda name, seed, attack, guess, finding: None,
+    **options: Any,
+) -> Report:
+    """Train once per defence and seed, run every attack on each run, and report. `options` go to `train`."""
+    report = Report()
+    for name, chosen in defences.items():
+        for seed in seeds:
+            progress(f"training with defence {name}, seed {seed}")
+            run = train(task, defences=chosen, seed=seed, **options)
+            on_run(name, seed, run)
+            utility = "accuracy" if "accuracy" in run.metrics else "r2"
+            progress(f"attacking defence {name}, seed {seed}")
+
+            def seen(attack: Attack, guess: Guess, finding: Finding, name: str = name, seed: int = seed) -> None:
+                on_guess(name, seed, attack, guess, finding)
+
+            for finding in attack_run(run, attacks, seed=seed, on_guess=seen):
+                row = {"defence": name, "seed": seed, **asdict(finding)}
+                row |= {"utility": run.metrics[utility], "utility_metric": utility}
+                row |= {"bytes": sum(t["sent"] for t in run.transcript.traffic().values())}
+                report.rows.append(row)
+    return report

@@ -1,0 +1,59 @@
+"""The command line. One file per verb; mistakes of the user become one sentence and exit code 2."""
+
+import errno
+import sys
+
+import click
+import typer
+
+from cutlayer.cli import attack, bench, listing, train
+from cutlayer.errors import CutlayerError
+from cutlayer.version import __version__
+
+app = typer.Typer(
+    name="cutlayer",
+    help="Train one model across organisations that hold different columns, and measure what each can learn.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("train", rich_help_panel="Simulate")(train.train)
+app.command("attack", rich_help_panel="Simulate")(attack.attack)
+app.command("list", rich_help_panel="Look")(listing.list_)
+app.command("bench", rich_help_panel="Look")(bench.bench)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 for Ctrl-C."""
+    try:
+        result = app(args=arguments, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except CutlayerError as error:
+        return _say(str(error), 2)
+    except click.ClickException as error:
+        return _say(" ".join(error.format_message().split()), 2)
+    except (KeyboardInterrupt, click.Abort) as stop:
+        return _say(str(stop) or "Interrupted.", 130)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        sys.stderr.close()
+        return 0
+    except OSError as error:
+        full = "the disk is full" if error.errno == errno.ENOSPC else str(error.strerror or error)
+        return _say(f"Could not read or write {error.filename or 'a file'}: {full}.", 2)
+
+
+def _say(text: str, code: int) -> int:
+    print(f"cutlayer: {text}", file=sys.stderr)
+    return code
+
+
+def entry() -> None:
+    """Console script."""
+    sys.exit(main())

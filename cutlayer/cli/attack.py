@@ -1,0 +1,70 @@
+"""cutlayer attack: run attacks on a finished run folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+
+def attack(
+    run: Annotated[Path, Argument(help="A run folder, from `cutlayer train --out`.")],
+    attack: Annotated[
+        list[str] | None,
+        Option(help="model-completion:labels=40, norm-score, ... Repeat it; without it, every attack."),
+    ] = None,
+    by: Annotated[str | None, Option(help="The attacking party; by default the first that fits.")] = None,
+    seed: Annotated[int, Option(help="Of the attack's own draws and of the hints granted.")] = 0,
+    threads: Annotated[int, Option(help="CPU threads.")] = 1,
+    out: Annotated[Path | None, Option(help="Write the findings to this CSV file.")] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure what one party learns about another from a finished run.
+
+    Every figure stands beside its baseline: the best guess with the same rows and hints, but
+    without what crossed the cut.
+
+    \b
+    cutlayer attack runs/digits --attack model-completion:labels=40
+    """
+    from dataclasses import asdict
+
+    import torch
+
+    from cutlayer._validate import at_least
+    from cutlayer.auditing import Report, attack_run
+    from cutlayer.cli import options, show
+    from cutlayer.errors import ConfigError
+    from cutlayer.run import Run, read_record
+
+    at_least("threads", threads, 1)
+    torch.set_num_threads(threads)
+    if out is not None and out.exists():
+        raise ConfigError(f"The file {out} exists already; choose another --out.")
+    chosen = options.attacks(attack or [])
+    record = read_record(run)
+    opened = Run.open(run, options.task_again(record["task"]), options.plan_again(record["plan"]))
+    findings = []
+    with show.progress_bar("attacking") as progress:
+        for number, one in enumerate(chosen):
+            progress(number, len(chosen), one.name)
+            findings += attack_run(opened, [one], by=by, seed=seed)
+    rows = [asdict(finding) for finding in findings]
+    if out is not None:
+        Report(rows).save(out)
+    if json:
+        show.dump({"run": str(run), "accuracy": opened.metrics.get("accuracy"), "findings": rows})
+        return
+    columns = ["attack", "attacker", "target", "metric", "value", "95%", "baseline", "granted"]
+    lines = [
+        (f.attack, f.attacker, f"{f.target} of {f.victim}", f.metric, f.value, _range(f.low, f.high), f.baseline, f.granted)
+        if f.status == "done"
+        else (f.attack, f.attacker, f.target, f"{f.status}: {f.reason}", "", "", "", f.granted)
+        for f in findings
+    ]
+    show.table(f"attacks on {run}", columns, lines)
+    typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,25 @@
+"""cutlayer bench: the benchmarks of this repository, as ratios against a reference in the same process."""
+
+from typing import Annotated
+
+from typer import Argument, Option
+
+
+def bench(
+    name: Annotated[str, Argument(help="Which benchmark: train.")] = "train",
+    json: Annotated[bool, Option("--json", help="Print one JSON object; `ratio` is the headline figure.")] = False,
+    repeats: Annotated[int, Option(help="Interleaved repetitions; the fastest are compared.")] = 5,
+) -> None:
+    """Compare with a reference that runs in the same process: machines are noisy, ratios are not."""
+    from cutlayer import bench as benchmarks
+    from cutlayer._validate import at_least, one_of
+    from cutlayer.cli import show
+
+    at_least("repeats", repeats, 1)
+    one_of("benchmark", name, benchmarks.NAMES)
+    with show.progress_bar(f"bench {name}") as progress:
+        result = benchmarks.run(name, repeats, lambda done, total: progress(done, total, ""))
+    if json:
+        show.dump(result)
+    else:
+        show.table(f"bench {name}", ["figure", "value"], list(result.items()))

@@ -1,0 +1,141 @@
+"""cutlayer train: train a split network on a dataset or on a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Option
+
+DATA, MODEL, RECIPE, OUTPUT = "Data", "Model and defences", "Training", "Output"
+
+
+def train(
+    data: Annotated[
+        str | None,
+        Option(help="A dataset by name, with options: digits, mnist:limit=5000.", rich_help_panel=DATA),
+    ] = None,
+    table: Annotated[Path | None, Option(help="Your own CSV or Parquet file.", rich_help_panel=DATA)] = None,
+    label: Annotated[str | None, Option(help="The table's label column.", rich_help_panel=DATA)] = None,
+    party: Annotated[
+        list[str] | None,
+        Option(help="NAME=COLUMN,COLUMN: who holds which columns. Repeat it.", rich_help_panel=DATA),
+    ] = None,
+    id_column: Annotated[str | None, Option(help="The table's id column, never used.", rich_help_panel=DATA)] = None,
+    parties: Annotated[int | None, Option(help="How many parties share the columns.", rich_help_panel=DATA)] = None,
+    label_party: Annotated[
+        str | None,
+        Option(help="Who holds the labels: the first party, or a new name for labels only.", rich_help_panel=DATA),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        Option(help="Table columns without --party: even, random, importance, correlation.", rich_help_panel=DATA),
+    ] = None,
+    valid: Annotated[float, Option(help="Share of training rows held out for validation.", rich_help_panel=DATA)] = 0.0,
+    bottom: Annotated[str, Option(help="Bottom model: mlp:hidden=64-32, lenet, ...", rich_help_panel=MODEL)] = "default",
+    top: Annotated[str, Option(help="Top model: mlp:hidden=16, relu-mlp, none.", rich_help_panel=MODEL)] = "default",
+    width: Annotated[int, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = 16,
+    cut: Annotated[str, Option(help="How embeddings meet: concat or sum.", rich_help_panel=MODEL)] = "concat",
+    defence: Annotated[
+        list[str] | None,
+        Option(help="gaussian-noise:std=0.1, max-norm, ... Repeat it; order counts.", rich_help_panel=MODEL),
+    ] = None,
+    epochs: Annotated[int, Option(help="Passes over the training rows.", rich_help_panel=RECIPE)] = 30,
+    batch_size: Annotated[int, Option(help="Rows in a mini-batch.", rich_help_panel=RECIPE)] = 128,
+    optimiser: Annotated[str, Option(help="adam, sgd or adadelta.", rich_help_panel=RECIPE)] = "adam",
+    lr: Annotated[float, Option(help="Learning rate.", rich_help_panel=RECIPE)] = 2e-3,
+    momentum: Annotated[float, Option(help="Of sgd.", rich_help_panel=RECIPE)] = 0.9,
+    weight_decay: Annotated[float, Option(help="L2 penalty.", rich_help_panel=RECIPE)] = 0.0,
+    schedule: Annotated[
+        str, Option(help="constant, steps:every=10, milestones:at=30-60, cosine.", rich_help_panel=RECIPE)
+    ] = "constant",
+    patience: Annotated[
+        int | None, Option(help="Stop after so many epochs without a better validation loss.", rich_help_panel=RECIPE)
+    ] = None,
+    seed: Annotated[int, Option(help="The same seed gives the same models, bit for bit.", rich_help_panel=RECIPE)] = 0,
+    device: Annotated[str, Option(help="cpu or cuda.", rich_help_panel=RECIPE)] = "cpu",
+    threads: Annotated[int, Option(help="CPU threads.", rich_help_panel=RECIPE)] = 1,
+    out: Annotated[Path | None, Option(help="Write a run folder here.", rich_help_panel=OUTPUT)] = None,
+    keep: Annotated[
+        str, Option(help="Messages to keep: none, last (epoch), all, or steps 0,10,20.", rich_help_panel=OUTPUT)
+    ] = "last",
+    resume: Annotated[bool, Option("--resume", help="Go on with an interrupted --out.", rich_help_panel=OUTPUT)] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    """Train one model over several parties' columns, with chosen defences.
+
+    \b
+    cutlayer train --data digits --epochs 30 --out runs/digits
+    cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
+    """
+    import torch
+
+    from cutlayer._validate import at_least, one_of
+    from cutlayer.cli import options, show
+    from cutlayer.data import table as read_table
+    from cutlayer.errors import ConfigError
+    from cutlayer.models import named
+    from cutlayer.plan import Plan
+    from cutlayer.recipe import Optimiser, Recipe
+    from cutlayer.training import train_plan
+
+    at_least("threads", threads, 1)
+    torch.set_num_threads(threads)
+    one_of("optimiser", optimiser, [member.value for member in Optimiser])
+    plan = Plan(
+        bottoms=named.bottom(bottom),
+        top=named.top(top),
+        width=width,
+        cut=options.cut(cut),
+        defences=options.defences(defence or []),
+        recipe=Recipe(
+            epochs=epochs,
+            batch_size=batch_size,
+            optimiser=Optimiser(optimiser),
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            schedule=options.schedule(schedule),
+            patience=patience,
+        ),
+        seed=seed,
+        device=device,
+    )
+    if (data is None) == (table is None):
+        raise ConfigError("Expected either --data NAME or --table FILE (see `cutlayer list datasets`).")
+    if data is not None:
+        if label or party or id_column or partition:
+            raise ConfigError("--label, --party, --id-column and --partition describe a --table, not a --data set.")
+        task = options.dataset(data, parties=parties, label_party=label_party)
+    else:
+        if label is None:
+            raise ConfigError("Expected --label COLUMN with --table: which column is to be predicted?")
+        if party and (parties or partition):
+            raise ConfigError("Expected either --party NAME=COLUMNS or --parties N with --partition, got both.")
+        task = read_table(
+            str(table),
+            label=label,
+            parties=options.parties(party) if party else parties,
+            partition="columns" if party else partition or "even",
+            label_party=label_party,
+            id_column=id_column,
+        )
+    task = options.held_out(task, valid, seed)
+    try:
+        with show.progress_bar("training") as progress:
+            run = train_plan(task, plan, keep=keep, out=out, resume=resume, progress=progress)
+    except KeyboardInterrupt:
+        stopped = "Interrupted."
+        if out and (out / "checkpoint").exists():
+            stopped += f" The last checkpoint is in {out}; go on with the same command and --resume."
+        raise KeyboardInterrupt(stopped) from None
+    record = run.to_json()
+    if json:
+        show.dump(record)
+        return
+    for note in task.notes:
+        typer.echo(f"note: {note}")
+    metrics = [(name, value) for name, value in run.metrics.items()]
+    show.table(f"{task.name}, test rows", ["metric", "value"], metrics)
+    traffic = [(name, count["sent"], count["received"]) for name, count in record["bytes"].items()]
+    show.table("bytes across the cut", ["party", "sent", "received"], traffic)
+    typer.echo(f"{record['seconds']} s" + (f"; run folder: {out}" if out else ""))

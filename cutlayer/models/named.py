@@ -1,0 +1,164 @@
+"""Models by name, for the command line: `--bottom mlp:hidden=32`, `--top relu-mlp:hidden=30-10`.
+
+Each function below is a name. A bottom is made from a party's features and the embedding's
+width, a top from the joint width and the number of outputs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from torch import nn
+
+from cutlayer._validate import one_of
+from cutlayer.data.task import Features
+from cutlayer.errors import ConfigError
+from cutlayer.models.alexnet import AlexNet
+from cutlayer.models.bert import Bert
+from cutlayer.models.deep_cross import DeepCross
+from cutlayer.models.defaults import default_bottom, default_top
+from cutlayer.models.lenet import LeNet
+from cutlayer.models.mlp import MLP, Activation
+from cutlayer.models.resnet import ResNet18, ResNet20
+from cutlayer.sparse import SparseRows
+from cutlayer.spec import settings
+
+
+def mlp(
+    features: Features,
+    width: int,
+    *,
+    hidden: tuple[int, ...] = (32,),
+    activation: Activation = "relu",
+    batch_norm: bool = False,
+    dropout: float = 0.0,
+    last_activation: bool = False,
+    he_uniform: bool = False,
+) -> nn.Module:
+    """Fully connected layers (HashVFL's tables: hidden=32; VFLRecon: hidden=50, width 50, last_activation)."""
+    values = features.values
+    sparse = isinstance(values, SparseRows)
+    return MLP(
+        prod(values.shape[1:]),
+        [*hidden, width],
+        activation=activation,
+        batch_norm=batch_norm,
+        dropout=dropout,
+        last_activation=last_activation,
+        he_uniform=he_uniform,
+        sparse=sparse,
+    )
+
+
+def linear(features: Features, width: int, *, bias: bool = False) -> nn.Module:
+    """One linear layer, without bias or activation (binary reconstruction, SFA)."""
+    return MLP(prod(features.values.shape[1:]), [width], bias=bias, sparse=isinstance(features.values, SparseRows))
+
+
+def lenet(features: Features, width: int, *, batch_norm: bool = True) -> nn.Module:
+    """Two convolutions, then a linear layer (FedAdOb)."""
+    return LeNet(_image(features), width=width, batch_norm=batch_norm)
+
+
+def alexnet(features: Features, width: int) -> nn.Module:
+    """Five convolutions, then a linear layer (FedAdOb)."""
+    return AlexNet(_image(features), width=width)
+
+
+def resnet18(features: Features, width: int, *, max_pool: bool = False) -> nn.Module:
+    """ResNet-18 with a stem for small images (HashVFL, FedAdOb)."""
+    return ResNet18(_image(features), width=width, max_pool=max_pool)
+
+
+def resnet20(features: Features, width: int) -> nn.Module:
+    """ResNet-20 of He et al. (model completion)."""
+    return ResNet20(_image(features), width=width)
+
+
+def deep_cross(features: Features, width: int, *, embedding: int = 8, cross: int = 2) -> nn.Module:
+    """Deep & Cross for tables with categories (FedAdOb on Criteo)."""
+    if not features.columns:
+        raise ConfigError("Expected a table with named columns for the bottom deep-cross, got images or text.")
+    return DeepCross(features.columns, width, embedding=embedding, cross=cross)
+
+
+def bert(features: Features, width: int, *, weights: str | None = None, layers: int = 12) -> nn.Module:
+    """BERT on token ids (HashVFL on IMDb); needs the extra cutlayer[text]."""
+    return Bert(width, weights=weights, layers=layers)
+
+
+def mlp_top(
+    inputs: int, outputs: int, *, hidden: tuple[int, ...] = (16,), batch_norm: bool = False, dropout: float = 0.0
+) -> nn.Module:
+    """Fully connected layers (HashVFL: hidden=16; VFLRecon: hidden=100-100)."""
+    return MLP(inputs, [*hidden, outputs], batch_norm=batch_norm, dropout=dropout)
+
+
+def relu_mlp(
+    inputs: int, outputs: int, *, hidden: tuple[int, ...] = (32,), batch_norm: bool = False, dropout: float = 0.0
+) -> nn.Module:
+    """An activation first, then fully connected layers: for linear bottoms whose outputs are added."""
+    return MLP(inputs, [*hidden, outputs], first_activation=True, batch_norm=batch_norm, dropout=dropout)
+
+
+def none(inputs: int, outputs: int) -> nn.Module:
+    """No top: the joint embedding is the output, so its width must be the number of classes."""
+    if inputs != outputs:
+        raise ConfigError(f"Expected --width {outputs} for the top none, got {inputs}: the embeddings are the output.")
+    return nn.Identity()
+
+
+BOTTOMS: dict[str, Callable[..., nn.Module]] = {
+    "default": default_bottom,
+    "mlp": mlp,
+    "linear": linear,
+    "lenet": lenet,
+    "alexnet": alexnet,
+    "resnet18": resnet18,
+    "resnet20": resnet20,
+    "deep-cross": deep_cross,
+    "bert": bert,
+}
+TOPS: dict[str, Callable[..., nn.Module]] = {
+    "default": default_top,
+    "mlp": mlp_top,
+    "relu-mlp": relu_mlp,
+    "none": none,
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model by its spelling, e.g. `mlp:hidden=64-32`; called, it makes one."""
+
+    spelling: str
+    make: Callable[..., nn.Module]
+    settings: dict[str, Any]
+
+    def __call__(self, source: Any, size: int) -> nn.Module:
+        """Make the model."""
+        return self.make(source, size, **self.settings)
+
+
+def bottom(spelling: str) -> Named:
+    """Read the spelling of a bottom."""
+    return _named(spelling, BOTTOMS, "bottom")
+
+
+def top(spelling: str) -> Named:
+    """Read the spelling of a top."""
+    return _named(spelling, TOPS, "top")
+
+
+def _named(spelling: str, known: dict[str, Callable[..., nn.Module]], what: str) -> Named:
+    name, _, rest = spelling.partition(":")
+    one_of(what, name, known)
+    return Named(spelling, known[name], settings(rest, known[name], f"{what} {name}"))
+
+
+def _image(features: Features) -> tuple[int, ...]:
+    shape = tuple(features.values.shape[1:])
+    if len(shape) != 3:
+        raise ConfigError(f"Expected images (channels, height, width) for a convolution, got inputs of shape {shape}.")
+    return shape

@@ -57,14 +57,19 @@ def restore(party: Trainee, state: Mapping[str, Tensor]) -> None:
     party.stream.state = state["stream"]
 
 
-def save(folder: Path, parties: Mapping[str, Trainee], progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint of all parties and replace the one before."""
+States = dict[str, dict[str, Tensor]]
+
+
+def save(folder: Path, parties: Mapping[str, Trainee], progress: Mapping[str, Any], best: States) -> None:
+    """Write a checkpoint of all parties (now, and in their best epoch so far) and replace the one before."""
     new, old, final = (folder / name for name in ("checkpoint.new", "checkpoint.old", "checkpoint"))
     shutil.rmtree(new, ignore_errors=True)
     try:
         new.mkdir(parents=True)
         for name, party in parties.items():
             save_file(state_of(party), new / f"{name}.safetensors")
+        for name, state in best.items():
+            save_file(state, new / f"{name}.best.safetensors")
         (new / "progress.json").write_text(json.dumps(progress))
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -76,12 +81,14 @@ def save(folder: Path, parties: Mapping[str, Trainee], progress: Mapping[str, An
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(folder: Path, parties: Mapping[str, Trainee]) -> dict[str, Any]:
-    """Restore all parties from the newest complete checkpoint and return its progress."""
+def load(folder: Path, parties: Mapping[str, Trainee]) -> tuple[dict[str, Any], States]:
+    """Restore all parties from the newest complete checkpoint; return its progress and the best states."""
     for candidate in (folder / "checkpoint", folder / "checkpoint.old"):
         if (candidate / "progress.json").exists():
+            best = {}
             for name, party in parties.items():
                 restore(party, load_file(candidate / f"{name}.safetensors"))
-            progress: dict[str, Any] = json.loads((candidate / "progress.json").read_text())
-            return progress
+                if (path := candidate / f"{name}.best.safetensors").exists():
+                    best[name] = load_file(path)
+            return json.loads((candidate / "progress.json").read_text()), best
     raise RunError(f"Expected a checkpoint in {folder} to resume from, found none; train without --resume.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -147,7 +148,7 @@ class Run:
                 raise RunError(f"Expected the model {path.name} in {folder / 'models'}; the run is damaged.")
             try:
                 model.load_state_dict(load_file(path))
-            except (RuntimeError, ValueError) as error:
+            except (RuntimeError, ValueError, SafetensorError) as error:
                 raise RunError(f"Could not load {path}: {str(error).splitlines()[0]}") from error
             if checkpoint.digest(model) != record["models"][name]:
                 raise RunError(f"Expected {path} to have the sha256 of run.json; the file changed since the run.")

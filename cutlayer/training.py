@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 import torch
@@ -114,52 +115,76 @@ def _check(task: Task, plan: Plan) -> None:
         raise ConfigError(f"The device {plan.device!r} is not available here; use --device cpu.")
 
 
+class Best:
+    """The parties as they were after the epoch with the least validation loss (early stopping)."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, dict[str, Tensor]] = {}
+
+    def update(self, run: Run) -> bool:
+        """Remember the parties if the last epoch was the best; say whether to stop."""
+        losses = [record["valid_loss"] for record in run.history]
+        best = losses.index(min(losses))
+        if best == len(losses) - 1:
+            self.states = {name: checkpoint.state_of(party) for name, party in run.session.parties.items()}
+        return len(losses) - 1 - best >= (run.plan.recipe.patience or len(losses))
+
+    def restore(self, run: Run) -> None:
+        """Put the parties back to the best epoch."""
+        for name, state in self.states.items():
+            checkpoint.restore(run.session.parties[name], state)
+
+
 def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None) -> None:
     """Train epoch by epoch, with checkpoints and early stopping."""
     task, recipe, session = run.task, run.plan.recipe, run.session
-    start, best, waited = 0, float("inf"), 0
-    best_state: dict[str, dict[str, Tensor]] = {}
-    if folder and resume:
-        state = checkpoint.load(folder, session.parties)
-        if state["plan"] != plan_json(run.plan):
-            raise RunError("Expected the options of the interrupted run to resume it; they differ.")
-        start, session.step, run.history = state["epoch"], state["step"], state["history"]
-        _reopen_transcript(run, folder)
+    best = Best()
+    start = _resume(run, best, folder) if folder and resume else 0
     steps = -(-len(task.train) // recipe.batch_size)
-    began, saved = time.perf_counter(), float("-inf")
+    done, began, saved = start * steps, time.perf_counter(), float("-inf")
+
+    def on_step() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, recipe.epochs * steps, _status(run.history))
+
     for epoch in range(start, recipe.epochs):
-        is_last = recipe.patience is not None or epoch == recipe.epochs - 1
-        run.transcript.begin_epoch(epoch, is_last)
-        done = epoch * steps
-
-        def on_step() -> None:
-            nonlocal done
-            done += 1
-            if progress:
-                progress(done, recipe.epochs * steps, _status(run.history))
-
+        run.transcript.begin_epoch(epoch, is_last=recipe.patience is not None or epoch == recipe.epochs - 1)
         record = {"epoch": float(epoch), "loss": session.train_epoch(epoch, task.train, on_step)}
-        if not record["loss"] == record["loss"]:
+        if not isfinite(record["loss"]):
             raise RunError(f"Training diverged in epoch {epoch}: the loss is not a number; use a smaller --lr.")
         if len(task.valid):
             outputs = session.predict(task.valid)
             record["valid_loss"] = float(loss_of(outputs, training_labels(task)[task.valid]))
         run.history.append(record)
-        if recipe.patience is not None:
-            better = record["valid_loss"] < best
-            best, waited = min(best, record["valid_loss"]), 0 if better else waited + 1
-            if better:
-                best_state = {n: checkpoint.state_of(p) for n, p in session.parties.items()}
-            if waited >= recipe.patience:
-                break
+        if recipe.patience is not None and best.update(run):
+            break
         if folder and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
             state = {"epoch": epoch + 1, "step": session.step, "history": run.history}
-            checkpoint.save(folder, session.parties, state | {"plan": plan_json(run.plan)})
-            run.transcript.save()
+            state |= {"plan": plan_json(run.plan), "bytes": run.transcript.counts()}
+            checkpoint.save(folder, session.parties, state, best.states)
             saved = time.perf_counter()
-    for name, state_of_best in best_state.items():
-        checkpoint.restore(session.parties[name], state_of_best)
+    best.restore(run)
     run.seconds += time.perf_counter() - began
+
+
+def _resume(run: Run, best: Best, folder: Path) -> int:
+    """Go back to the last checkpoint: parties, history, transcript. Returns the epoch to go on with."""
+    state, best.states = checkpoint.load(folder, run.session.parties)
+    if state["plan"] != plan_json(run.plan):
+        raise RunError("Expected the options of the interrupted run to resume it; they differ.")
+    run.session.step, run.history = state["step"], state["history"]
+    epoch: int = state["epoch"]
+    if run.transcript.keep.policy == "last" and epoch < run.plan.recipe.epochs:
+        shutil.rmtree(folder / "transcript", ignore_errors=True)  # the last epoch is still to come
+    else:
+        run.transcript.channels = Transcript.open(folder / "transcript").channels
+        for channel in run.transcript.channels.values():
+            channel.truncate(run.session.step)
+    run.transcript.recount(state["bytes"])
+    return epoch
 
 
 def _status(history: list[dict[str, float]]) -> str:
@@ -167,14 +192,3 @@ def _status(history: list[dict[str, float]]) -> str:
         return ""
     valid = f", validation {history[-1]['valid_loss']:.4f}" if "valid_loss" in history[-1] else ""
     return f"loss {history[-1]['loss']:.4f}{valid}"
-
-
-def _reopen_transcript(run: Run, folder: Path) -> None:
-    """Go back to what the transcript held at the checkpoint."""
-    opened = Transcript.open(folder / "transcript")
-    if not opened.channels:
-        shutil.rmtree(folder / "transcript", ignore_errors=True)
-    run.transcript.channels = opened.channels
-    run.transcript.bytes |= opened.bytes
-    for channel in opened.channels.values():
-        channel.truncate(run.session.step)

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,14 @@ class Channel:
         """Hand what was written to the operating system, so that maps see it."""
         for file in self._files or ():
             file.flush()
+
+    def save_entries(self) -> None:
+        """Write the list of messages, atomically."""
+        self.flush()
+        temporary = self._stem.with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            np.save(file, self.entries, allow_pickle=False)
+        temporary.replace(self._stem.with_suffix(".npy"))
 
     def close(self) -> None:
         """Flush and close the files."""
@@ -234,20 +242,25 @@ class Transcript:
 
     def save(self) -> None:
         """Write the index beside the channels, atomically."""
-        if not self.channels:
-            return
+        self.folder.mkdir(parents=True, exist_ok=True)
         for channel in self.channels.values():
-            channel.flush()
-            np.save(channel._stem.with_suffix(".npy"), channel.entries, allow_pickle=False)
-        counts = [[s, r, p.value, n] for (s, r, p), n in self.bytes.items()]
+            channel.save_entries()
         index = {
             "keep": str(self.keep),
-            "channels": [c.to_json() for c in self.channels.values()],
-            "bytes": counts,
+            "channels": [channel.to_json() for channel in self.channels.values()],
+            "bytes": self.counts(),
         }
         temporary = self.folder / "index.json.tmp"
         temporary.write_text(json.dumps(index))
         temporary.replace(self.folder / "index.json")
+
+    def counts(self) -> list[tuple[str, str, str, int]]:
+        """Bytes by sender, receiver and phase, as JSON values."""
+        return [(sender, receiver, phase.value, n) for (sender, receiver, phase), n in self.bytes.items()]
+
+    def recount(self, counts: Iterable[tuple[str, str, str, int]]) -> None:
+        """Go back to saved counts."""
+        self.bytes = defaultdict(int, {(s, r, Phase(phase)): n for s, r, phase, n in counts})
 
     @classmethod
     def open(cls, folder: Path) -> "Transcript":
@@ -260,6 +273,5 @@ class Transcript:
         for record in index["channels"]:
             channel = Channel.open(folder, record)
             transcript.channels[channel.sender, channel.receiver, channel.kind, channel.phase] = channel
-        for sender, receiver, phase, count in index["bytes"]:
-            transcript.bytes[sender, receiver, Phase(phase)] = count
+        transcript.recount(index["bytes"])
         return transcript

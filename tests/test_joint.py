@@ -40,7 +40,9 @@ def bottom(features: Features, width: int) -> nn.Module:
 
 
 def top(inputs: int, outputs: int) -> nn.Module:
-    return nn.Sequential(nn.BatchNorm1d(inputs), nn.Dropout(0.2), nn.Linear(inputs, 8), nn.ReLU(), nn.Linear(8, outputs))
+    return nn.Sequential(
+        nn.BatchNorm1d(inputs), nn.Dropout(0.2), nn.Linear(inputs, 8), nn.ReLU(), nn.Linear(8, outputs)
+    )
 
 
 class Joint:
@@ -140,7 +142,10 @@ def test_the_comparison_can_fail():
 
 def test_the_same_seed_gives_the_same_models_and_another_seed_others():
     task = make_task(2, "p0")
-    runs = [cl.train(task, bottoms=bottom, top=top, recipe=cl.Recipe(epochs=2, batch_size=32), seed=seed) for seed in (0, 0, 1)]
+    runs = [
+        cl.train(task, bottoms=bottom, top=top, recipe=cl.Recipe(epochs=2, batch_size=32), seed=seed)
+        for seed in (0, 0, 1)
+    ]
     hashes = [run.to_json()["models"] for run in runs]
     assert hashes[0] == hashes[1]
     assert all(hashes[0][name] != hashes[2][name] for name in hashes[0])

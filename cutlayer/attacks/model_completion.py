@@ -1,7 +1,7 @@
 """Model completion: put a small head on one's own trained bottom and teach it a few known labels."""
 
 import copy
-from itertools import chain
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -35,7 +35,7 @@ class ModelCompletion(Attack):
     (300) of Adam at 5e-3, the cheaper variant of FedAdOb's co-authors. The head's batch norm
     takes its statistics from all training rows, which the attacker holds. With `ssl` the
     unlabelled rows teach it too, by MixMatch on mixed inputs as published (bottom frozen, its
-    batch norm on batch statistics, EMA of the head): `epochs` (10) of `steps` steps of Adam at
+    batch norm on batch statistics, EMA of the head): `epochs` (10) of `steps` batches of Adam at
     2e-3; the paper takes epochs=25, steps=1024. The last epoch counts, not the best.
 
     Sees: no message at all.
@@ -79,18 +79,111 @@ class ModelCompletion(Attack):
         if own.bottom is None or own.features is None or known is None or not len(known.rows):
             raise ConfigError("Expected an attacker with columns, a bottom and known labels for model-completion.")
         bottom = copy.deepcopy(own.bottom).eval().requires_grad_(False)
-        seed = int(torch.randint(2**62, (), generator=rng))
         device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
-        stream = Stream(seed, "model-completion", device=device)
-        rows = view.manifest.train
-        with stream.scope():
+        seed = int(torch.randint(2**62, (), generator=rng))
+        rows = view.manifest.train.cpu()
+        with Stream(seed, "model-completion", device=device).scope():
             embeddings = _embed(bottom, own.features, rows, device)
-            head = _head(embeddings, view.manifest.classes)
+            head: nn.Module = _head(embeddings, view.manifest.classes)
             if self.ssl:
-                head = self._mix_match(bottom, head, own.features, rows, known, seed)
+                targets = one_hot(known.values, view.manifest.classes).float().to(device)
+                head = self._mix_match(bottom, head, _Mixer(own.features, rows, known, targets, seed))
             else:
-                place = _embed(bottom, own.features, known.rows, device)
-                self._fit(head, place, known.values.to(device))
-            with torch.no_grad():
-                classes = head.eval()(embeddings).argmax(dim=1)
+                self._fit(head, _embed(bottom, own.features, known.rows, device), known.values.to(device))
+        with torch.no_grad():
+            classes = head.eval()(embeddings).argmax(dim=1)
         return Guess(rows, classes.cpu(), Form.CLASSES)
+
+    def _fit(self, head: nn.Module, embeddings: Tensor, labels: Tensor) -> None:
+        """Teach the known labels, all at once. Batch norm keeps the statistics of all rows."""
+        head.eval()
+        optimizer = torch.optim.Adam(head.parameters(), lr=self.lr or 5e-3)
+        for _ in range(self.epochs or 300):
+            optimizer.zero_grad()
+            cross_entropy(head(embeddings), labels).backward()
+            optimizer.step()
+
+    def _mix_match(self, bottom: nn.Module, head: nn.Module, mixer: "_Mixer") -> nn.Module:
+        """Teach known and guessed labels on mixed inputs; return the averaged head."""
+        lr, total = self.lr or 2e-3, (self.epochs or 10) * self.steps
+        worker = nn.Sequential(copy.deepcopy(bottom), nn.Flatten(), head).train()
+        average = copy.deepcopy(head)
+        optimizer = torch.optim.Adam(head.parameters(), lr=lr)
+        for step in range(total):
+            inputs, wanted, known = mixer.draw(worker)
+            logits = interleaved(worker, inputs)
+            loss = cross_entropy(logits[:known], wanted[:known])
+            consistency = (logits[known:].softmax(dim=1) - wanted[known:]).pow(2).mean()
+            optimizer.zero_grad()
+            (loss + MOST_WEIGHT * step / total * consistency).backward()
+            optimizer.step()
+            _average(average, head, 1 - SHRINK * lr)
+        return average
+
+
+class _Mixer:
+    """Draws MixMatch's batches: known rows and rows with guessed labels, mixed with each other."""
+
+    def __init__(self, features: Tensor | SparseRows, rows: Tensor, known: Known, targets: Tensor, seed: int) -> None:
+        if isinstance(features, SparseRows) or not features.is_floating_point():
+            raise ConfigError("Expected dense numbers to mix; model-completion with ssl=true is dense-only.")
+        self.features = features
+        self.rows = rows
+        self.known = known.rows
+        self.targets = targets
+        self.beta = numpy_generator(seed, "beta")
+
+    def draw(self, model: nn.Module) -> tuple[Tensor, Tensor, int]:
+        """Inputs, soft targets, and how many of them (the first) were mixed into a known row."""
+        device = self.targets.device
+        some = torch.randperm(len(self.known), device="cpu")[:BATCH]
+        others = self.rows[torch.randint(len(self.rows), (BATCH,), device="cpu")]
+        unlabelled = self.features[others].to(device)
+        with torch.no_grad():
+            guessed = sharpen(model(unlabelled).softmax(dim=1))
+        inputs = torch.cat([self.features[self.known[some]].to(device), unlabelled])
+        wanted = torch.cat([self.targets[some], guessed])
+        order = torch.randperm(len(inputs), device="cpu")
+        share = self.beta.beta(BETA, BETA)
+        keep = max(share, 1 - share)
+        return torch.lerp(inputs[order], inputs, keep), torch.lerp(wanted[order], wanted, keep), len(some)
+
+
+def sharpen(chances: Tensor) -> Tensor:
+    """Raise to 1/T and normalise."""
+    raised = chances.pow(1 / TEMPERATURE)
+    return raised / raised.sum(dim=1, keepdim=True)
+
+
+def _head(embeddings: Tensor, classes: int) -> nn.Sequential:
+    """Batch norm (with the statistics of all training rows), ReLU, and a linear layer of ones."""
+    width = embeddings.shape[1]
+    norm, linear = nn.BatchNorm1d(width), nn.Linear(width, classes)
+    nn.init.ones_(linear.weight)
+    norm.running_mean = embeddings.mean(dim=0).cpu()
+    norm.running_var = embeddings.var(dim=0, unbiased=False).cpu()
+    return nn.Sequential(norm, nn.ReLU(), linear).to(embeddings.device)
+
+
+def _embed(bottom: nn.Module, features: Tensor | SparseRows, rows: Tensor, device: torch.device) -> Tensor:
+    """Embeddings of some rows, flat, in pieces that fit in memory."""
+    with torch.no_grad():
+        parts = [bottom(features.index_select(0, part).to(device)).flatten(1) for part in rows.split(CHUNK)]
+    return torch.cat(parts)
+
+
+def interleaved(model: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+    """Run two half batches, each half labelled and half not, so that batch norm sees both kinds."""
+    logits = model(inputs[0::2]), model(inputs[1::2])
+    order = torch.cat([torch.arange(0, len(inputs), 2), torch.arange(1, len(inputs), 2)])
+    return torch.cat(logits)[order.argsort()]
+
+
+def _average(average: nn.Module, head: nn.Module, shrink: float) -> None:
+    """Move the averaged head towards the trained one (EMA), and shrink the trained one's weights."""
+    with torch.no_grad():
+        for slow, fast in zip(average.state_dict().values(), head.state_dict().values(), strict=True):
+            if slow.is_floating_point():
+                slow.lerp_(fast, 1 - EMA)
+        for parameter in head.parameters():
+            parameter.mul_(shrink)

@@ -14,6 +14,8 @@ from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.view import View
 
+SMALL = 0.1  # spread of random starts: near the paper's zero, and what cannot be seen stays near it
+
 
 class ModelInversion(Attack):
     """Regularised maximum likelihood with the victim's model in hand (rMLE; baselines.md, section 3).
@@ -22,9 +24,10 @@ class ModelInversion(Attack):
     squared, each direction divided by its number of differences, and left out where inputs are
     not images. Dropout and batch norm are in evaluation mode, so rows do not touch each other.
     The paper starts at zero; ReLU units that are dead there never wake, so the default is to
-    start at random, `restarts` times, and to keep for each image the end with the lowest objective.
-    Images end inside [low, high]; rows of tables are not clipped. The paper's CIFAR setting is
-    start=zeros, lr=0.01, steps=5000, tv=10, for one shallow layer; the defaults fit small images.
+    start near zero at random, `restarts` times, and to keep for each image the end with the lowest
+    objective. Images stay inside [low, high] at every step; rows of tables are not bounded. The
+    paper's CIFAR setting is start=zeros, lr=0.01, steps=5000, tv=10, l2=0; the defaults fit halves
+    of small grey images.
 
     Sees: the embeddings of the first `images` test rows, sent in the prediction phase.
     Needs: the victim's trained bottom (white box) and the shape of one of its rows; dense inputs.
@@ -38,10 +41,10 @@ class ModelInversion(Attack):
         self,
         *,
         images: int = 100,
-        steps: int = 1000,
+        steps: int = 500,
         lr: float = 0.05,
-        tv: float = 0.1,
-        l2: float = 0.0,
+        tv: float = 1.0,
+        l2: float = 0.01,
         start: Literal["random", "zeros"] = "random",
         restarts: int = 2,
         low: float = 0.0,
@@ -83,32 +86,34 @@ class ModelInversion(Attack):
             found, objective = self._search(bottom, guess, embeddings.to(device))
         best = objective.argmin(dim=0)
         values = found[best, torch.arange(len(rows), device=device)].cpu()
-        return Guess(rows, values, Form.VALUES, victim=victim)
+        return Guess(rows, values, Form.VALUES)
 
     def _start(self, size: tuple[int, ...], rng: Generator) -> Tensor:
         if self.start == "zeros":
             return torch.zeros(size)
         if _is_image(size[2:]):
-            return self.low + (self.high - self.low) * torch.rand(size, generator=rng)
-        return torch.randn(size, generator=rng)
+            return self.low + SMALL * (self.high - self.low) * torch.rand(size, generator=rng)
+        return SMALL * torch.randn(size, generator=rng)
 
     def _search(self, bottom: nn.Module, guess: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Follow the gradient from every start; return the ends and their objectives."""
         tries, count = guess.shape[:2]
         target = target.repeat(tries, *[1] * (target.ndim - 1))
+        boxed = _is_image(guess.shape[2:])
         x = guess.flatten(0, 1).requires_grad_()
         optimizer = torch.optim.Adam([x], lr=self.lr, eps=1e-3, amsgrad=True)
         for _ in range(self.steps):
             (x.grad,) = torch.autograd.grad(self._objective(bottom, x, target).sum(), x)
             optimizer.step()
+            if boxed:
+                x.data.clamp_(self.low, self.high)
         with torch.no_grad():
-            end = x.clamp(self.low, self.high) if _is_image(x.shape[1:]) else x.detach()
-            objective = self._objective(bottom, end, target)
-        return end.view(tries, count, *x.shape[1:]), objective.nan_to_num(torch.inf).view(tries, count)
+            objective = self._objective(bottom, x, target).nan_to_num(torch.inf)
+        return x.detach().view(guess.shape), objective.view(tries, count)
 
     def _objective(self, bottom: nn.Module, x: Tensor, target: Tensor) -> Tensor:
         """The paper's objective, one number per row."""
-        value = (bottom(x) - target).pow(2).flatten(1).mean(dim=1)
+        value: Tensor = (bottom(x) - target).pow(2).flatten(1).mean(dim=1)
         if self.tv and _is_image(x.shape[1:]):
             value = value + self.tv * total_variation(x)
         if self.l2:
@@ -128,11 +133,10 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 
 
 def _victim(view: View) -> tuple[str, nn.Module, tuple[int, ...]]:
-    """The first feature party whose bottom was granted, a frozen copy of that bottom, and its rows' shape."""
-    named = [name for name in view.manifest.roster.feature_parties if name in view.hints.bottoms]
-    if not named:
-        raise ConfigError("Expected the hint of a victim's bottom model, got none; model-inversion needs it.")
-    victim = named[0]
+    """Whose inputs are asked for, a frozen copy of its bottom, and the shape of one of its rows."""
+    victim = view.victim
+    if victim not in view.hints.bottoms:
+        raise ConfigError(f"Expected the bottom model of {victim!r} as a hint; model-inversion needs it.")
     if victim not in view.hints.shapes:
         raise ConfigError(f"Expected dense inputs at {victim} of a known shape; model-inversion is dense-only.")
     bottom = copy.deepcopy(view.hints.bottoms[victim]).eval().requires_grad_(False)

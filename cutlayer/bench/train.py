@@ -117,7 +117,7 @@ def report_peak(side: str) -> None:
 
 
 def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
-    """Interleave the four sides `repeats` times; the ratio of the fastest turns is the result, as other work on the machine only adds."""
+    """Interleave the four sides `repeats` times and compare the fastest turns: other work only ever adds time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     task = make_task()

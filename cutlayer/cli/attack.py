@@ -57,7 +57,16 @@ def attack(
         return
     columns = ["attack", "attacker", "target", "metric", "value", "95%", "baseline", "granted"]
     lines = [
-        (f.attack, f.attacker, f"{f.target} of {f.victim}", f.metric, f.value, _range(f.low, f.high), f.baseline, f.granted)
+        (
+            f.attack,
+            f.attacker,
+            f"{f.target} of {f.victim}",
+            f.metric,
+            f.value,
+            _range(f.low, f.high),
+            f.baseline,
+            f.granted,
+        )
         if f.status == "done"
         else (f.attack, f.attacker, f.target, f"{f.status}: {f.reason}", "", "", "", f.granted)
         for f in findings

@@ -26,22 +26,24 @@ def list_(
     def first_line(thing: object) -> str:
         return (inspect.getdoc(thing) or "").splitlines()[0]
 
-    attacks = [
+    attacks: list[dict[str, object]] = [
         {"name": n, "by": c.by.value, "target": c.target.value, "needs": str(c().asks), "about": first_line(c)}
         for n, c in find(cutlayer.attacks, Attack).items()
     ]
-    defences = [{"name": c().describe(), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()]
-    datasets = [
+    defences: list[dict[str, object]] = [
+        {"name": c().describe(), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()
+    ]
+    datasets: list[dict[str, object]] = [
         {"name": a.name, "rows": a.rows, "columns": a.columns, "classes": a.classes, "about": a.about}
         for a in data.describe()
     ]
-    models = [
+    models: list[dict[str, object]] = [
         {"name": name, "part": part, "about": first_line(make)}
         for part, known in (("bottom", named.BOTTOMS), ("top", named.TOPS))
         for name, make in known.items()
     ]
-    papers = [{"name": p.name, "title": p.title, "mechanisms": p.mechanisms} for p in PAPERS]
-    everything = {
+    papers: list[dict[str, object]] = [{"name": p.name, "title": p.title, "mechanisms": p.mechanisms} for p in PAPERS]
+    everything: dict[str, list[dict[str, object]]] = {
         "attacks": attacks,
         "defences": defences,
         "datasets": datasets,

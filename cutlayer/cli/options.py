@@ -102,8 +102,7 @@ def plan_again(record: Mapping[str, Any]) -> Plan:
         cut=cut(record["cut"]),
         defences=defences(record["defences"]),
         recipe=Recipe(
-            **recipe
-            | {"optimiser": Optimiser(recipe["optimiser"]), "schedule": schedule(recipe["schedule"])}
+            **recipe | {"optimiser": Optimiser(recipe["optimiser"]), "schedule": schedule(recipe["schedule"])}
         ),
         seed=record["seed"],
         device="cpu",

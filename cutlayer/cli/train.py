@@ -31,7 +31,9 @@ def train(
         Option(help="Table columns without --party: even, random, importance, correlation.", rich_help_panel=DATA),
     ] = None,
     valid: Annotated[float, Option(help="Share of training rows held out for validation.", rich_help_panel=DATA)] = 0.0,
-    bottom: Annotated[str, Option(help="Bottom model: mlp:hidden=64-32, lenet, ...", rich_help_panel=MODEL)] = "default",
+    bottom: Annotated[
+        str, Option(help="Bottom model: mlp:hidden=64-32, lenet, ...", rich_help_panel=MODEL)
+    ] = "default",
     top: Annotated[str, Option(help="Top model: mlp:hidden=16, relu-mlp, none.", rich_help_panel=MODEL)] = "default",
     width: Annotated[int, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = 16,
     cut: Annotated[str, Option(help="How embeddings meet: concat or sum.", rich_help_panel=MODEL)] = "concat",
@@ -58,7 +60,9 @@ def train(
     keep: Annotated[
         str, Option(help="Messages to keep: none, last (epoch), all, or steps 0,10,20.", rich_help_panel=OUTPUT)
     ] = "last",
-    resume: Annotated[bool, Option("--resume", help="Go on with an interrupted --out.", rich_help_panel=OUTPUT)] = False,
+    resume: Annotated[
+        bool, Option("--resume", help="Go on with an interrupted --out.", rich_help_panel=OUTPUT)
+    ] = False,
     json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     """Train one model over several parties' columns, with chosen defences.

@@ -111,9 +111,7 @@ def assemble_images(
     return assemble(about, call, features, labels[kept.rows], classes, kept, notes)
 
 
-def random_parts(
-    about: About, call: Call, labels: Array, test: float, stratify: bool = True
-) -> tuple[Tensor, Tensor]:
+def random_parts(about: About, call: Call, labels: Array, test: float, stratify: bool = True) -> tuple[Tensor, Tensor]:
     """Split rows at random into training and test, from the call's seed."""
     rng = generator(call["seed"], "data", about.name, "split")
     return split_rows(torch.from_numpy(labels), test, rng, stratify)

@@ -39,12 +39,8 @@ def named(
         for name in held[party]:
             _refuse_use(name, party, label, id_column)
             if name in holder:
-                where = (
-                    f"twice by {party!r}" if holder[name] == party else f"by {holder[name]!r} and {party!r}"
-                )
-                raise ConfigError(
-                    f"Expected column {name!r} to be held once, got it named {where}: remove one."
-                )
+                where = f"twice by {party!r}" if holder[name] == party else f"by {holder[name]!r} and {party!r}"
+                raise ConfigError(f"Expected column {name!r} to be held once, got it named {where}: remove one.")
             holder[name] = party
     if not held:
         raise ConfigError("Expected at least one party with columns, got none: name one.")
@@ -58,9 +54,7 @@ def _refuse_use(name: str, party: str, label: str, id_column: str | None) -> Non
             f"and pass label_party={party!r} if this party holds the labels."
         )
     if name == id_column:
-        raise ConfigError(
-            f"Expected party {party!r} to hold features, got the id column {name!r}: take it out."
-        )
+        raise ConfigError(f"Expected party {party!r} to hold features, got the id column {name!r}: take it out.")
 
 
 def divided(

@@ -17,9 +17,7 @@ _FILE = File(
 )
 
 
-def bank(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def bank(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Clients' columns (age to contact) go to party 2, the rest to party 1; 90/10 random split.
 
     Of the eight, only `contact` has two values: housing, loan and default also have "unknown".

@@ -11,9 +11,7 @@ BREAST_CANCER = About(
 )
 
 
-def breast_cancer(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def breast_cancer(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 30 columns, standardised on training rows, in blocks; 80/20 split by class."""
     call = dict(locals())
     from sklearn.datasets import load_breast_cancer

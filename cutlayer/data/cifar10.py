@@ -92,24 +92,18 @@ def _binary(name: str) -> tuple[File, ...]:
 
 
 def _from_archive() -> list[bytes]:
-    held = {
-        PurePosixPath(name).stem: data for name, data in read_tar(find(_ARCHIVE)) if name.endswith(".bin")
-    }
+    held = {PurePosixPath(name).stem: data for name, data in read_tar(find(_ARCHIVE)) if name.endswith(".bin")}
     try:
         return [held[name] for name in (*_BATCHES, "test_batch")]
     except KeyError as error:
-        raise DataError(
-            f"Expected {error.args[0]}.bin in the CIFAR-10 archive, got {', '.join(held)}."
-        ) from error
+        raise DataError(f"Expected {error.args[0]}.bin in the CIFAR-10 archive, got {', '.join(held)}.") from error
 
 
 def _labels(part: str) -> list[int]:
     try:
         return [int(code) for code in json.loads(read(File(f"cifar10/{part}_labels.json")))]
     except (ValueError, TypeError) as error:
-        raise DataError(
-            f"Expected a JSON array of class numbers in cifar10/{part}_labels.json: {error}."
-        ) from error
+        raise DataError(f"Expected a JSON array of class numbers in cifar10/{part}_labels.json: {error}.") from error
 
 
 def _grey(images: Tensor) -> Tensor:

@@ -47,9 +47,7 @@ def clean(series: "pl.Series") -> "pl.Series":
     if kind.is_temporal():
         _refuse_dates(series.name)
     if kind.is_nested() or kind in (pl.Binary, pl.Object):
-        raise DataError(
-            f"Expected one number or word per row in column {series.name!r}, got {kind}: leave it out."
-        )
+        raise DataError(f"Expected one number or word per row in column {series.name!r}, got {kind}: leave it out.")
     if kind == pl.Boolean or kind.is_integer():
         return series
     if kind.is_numeric():
@@ -80,9 +78,7 @@ def refuse_missing(table: Sequence["pl.Series"]) -> None:
         )
 
 
-def prepare_all(
-    table: Sequence["pl.Series"], train: _Array, missing: str, notes: list[str]
-) -> dict[str, Prepared]:
+def prepare_all(table: Sequence["pl.Series"], train: _Array, missing: str, notes: list[str]) -> dict[str, Prepared]:
     """Turn clean columns into numbers, leave constant ones out, and note those that say the same."""
     if missing == "refuse":
         refuse_missing(table)
@@ -171,9 +167,7 @@ def _category(series: "pl.Series", train: _Array, notes: list[str]) -> Prepared:
     if missing:
         series = series.fill_null(MISSING_LEVEL)
         notes.append(f"Gave {missing} missing values of column {series.name!r} a level of their own.")
-    levels = sorted(
-        series.gather(train).unique().to_list(), key=lambda level: (level == MISSING_LEVEL, level)
-    )
+    levels = sorted(series.gather(train).unique().to_list(), key=lambda level: (level == MISSING_LEVEL, level))
     codes = series.replace_strict(
         levels, list(range(len(levels))), default=len(levels), return_dtype=pl.Float64
     ).to_numpy()

@@ -27,9 +27,7 @@ _NAMES = (
 )
 
 
-def covertype(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def covertype(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """The last six quantities and four wilderness indicators go to party 2; 90/10 random split.
 
     The other 44 columns (four quantities, 40 soil types) go to party 1. Of party 2's ten, the
@@ -51,9 +49,7 @@ def parse(data: bytes) -> Raw:
     except (ValueError, DeprecationWarning) as error:
         raise DataError(f"Expected whole numbers in covtype.data: {error}.") from error
     if len(flat) % width or text.count("\n") != len(flat) // width - 1:
-        raise DataError(
-            f"Expected {width} numbers in every row of covtype.data, got {len(flat)} numbers in all."
-        )
+        raise DataError(f"Expected {width} numbers in every row of covtype.data, got {len(flat)} numbers in all.")
     table = flat.reshape(-1, width)
     labels = table[:, -1].astype(np.int64) - 1
     return Raw(table[:, :-1].astype(np.float64), _NAMES, labels, tuple(str(kind) for kind in range(1, 8)))

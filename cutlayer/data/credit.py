@@ -18,9 +18,7 @@ _FILE = File(
 _LABEL = "default.payment.next.month"
 
 
-def credit(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def credit(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """LIMIT_BAL to PAY_5 (ten columns) go to party 2, the rest to party 1; 90/10 random split.
 
     Of the ten, only SEX has two values.

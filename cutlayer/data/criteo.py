@@ -102,9 +102,7 @@ def _hashvfl(call: Call, table: dict[str, Text]) -> Task:
     )
     notes = (_SAMPLE, "missing cells filled from below; counts min-max scaled over all rows", *made.notes)
     shares = by_rounded_share(len(_HASHVFL), call["parties"])
-    return assemble_table(
-        CRITEO, call, made.values, _HASHVFL, made.labels, _CLASSES, shares, made.parts, notes
-    )
+    return assemble_table(CRITEO, call, made.values, _HASHVFL, made.labels, _CLASSES, shares, made.parts, notes)
 
 
 def _vflrecon(call: Call, table: dict[str, Text]) -> Task:
@@ -128,19 +126,14 @@ def _dcn(call: Call, table: dict[str, Text]) -> Task:
     labels = _labels(table)
     rows = np.arange(len(labels))
     if call["imbalance"] is not None:
-        rows = _imbalanced(
-            labels, call["imbalance"], numpy_generator(call["seed"], "data", "criteo", "balance")
-        )
+        rows = _imbalanced(labels, call["imbalance"], numpy_generator(call["seed"], "data", "criteo", "balance"))
     labels = labels[rows]
     parts = random_parts(CRITEO, call, labels, test=1 / 6)
     counts = np.stack([np.nan_to_num(numbers(name, table[name][rows])) for name in _COUNTS], axis=1)
     folded = [fold_rare(table[name][rows], parts[0].numpy()) for name in _CATEGORIES]
-    values = np.concatenate(
-        [np.sign(counts) * np.log1p(np.abs(counts)), np.stack([c for c, _ in folded], 1)], 1
-    )
+    values = np.concatenate([np.sign(counts) * np.log1p(np.abs(counts)), np.stack([c for c, _ in folded], 1)], 1)
     columns = [Column(name) for name in _COUNTS] + [
-        Column(name, ColumnKind.CATEGORICAL, levels)
-        for name, (_, levels) in zip(_CATEGORIES, folded, strict=True)
+        Column(name, ColumnKind.CATEGORICAL, levels) for name, (_, levels) in zip(_CATEGORIES, folded, strict=True)
     ]
     halves = zip(evenly(13, call["parties"]), evenly(26, call["parties"]), strict=True)
     shares = [[*counts_of, *(13 + place for place in coded_of)] for counts_of, coded_of in halves]

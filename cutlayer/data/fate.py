@@ -18,15 +18,11 @@ from cutlayer.errors import DataError
 _TERMS = "repository Apache-2.0"
 FATE_BREAST = About("fate-breast", 569, 30, 2, "FATE's breast cancer pair", terms=f"{_TERMS}; UCI")
 FATE_VEHICLE = About("fate-vehicle", 846, 18, 4, "FATE's vehicle silhouettes pair", terms=f"{_TERMS}; UCI")
-FATE_DEFAULT_CREDIT = About(
-    "fate-default-credit", 30_000, 23, 2, "FATE's credit default pair", terms=f"{_TERMS}; UCI"
-)
+FATE_DEFAULT_CREDIT = About("fate-default-credit", 30_000, 23, 2, "FATE's credit default pair", terms=f"{_TERMS}; UCI")
 FATE_IONOSPHERE = About("fate-ionosphere", 351, 34, 2, "FATE's radar returns pair", terms=f"{_TERMS}; UCI")
 FATE_MOTOR = About("fate-motor", 800, 11, 0, "FATE's motor speed pair", terms=f"{_TERMS}; Kaggle")
 FATE_STUDENT = About("fate-student", 395, 13, 0, "FATE's school grades pair", terms=f"{_TERMS}; UCI")
-FATE_DVISITS = About(
-    "fate-dvisits", 5190, 12, 0, "FATE's doctor visits pair", terms=f"{_TERMS}; Cameron and Trivedi"
-)
+FATE_DVISITS = About("fate-dvisits", 5190, 12, 0, "FATE's doctor visits pair", terms=f"{_TERMS}; Cameron and Trivedi")
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,7 @@ def parse(picture: bytes, labels: bytes) -> tuple[Tensor, Tensor]:
     try:
         codes = [int(code) for code in json.loads(labels)["label"]]
     except (ValueError, TypeError, KeyError) as error:
-        raise DataError(
-            f"Expected JSON with a list 'label' beside the FER-2013 pictures: {error}."
-        ) from error
+        raise DataError(f"Expected JSON with a list 'label' beside the FER-2013 pictures: {error}.") from error
     return cut_tiles(picture, 48, len(codes)), torch.tensor(codes)
 
 

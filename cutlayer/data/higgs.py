@@ -12,9 +12,7 @@ from cutlayer.data.split import evenly
 from cutlayer.data.task import Task
 from cutlayer.errors import DataError
 
-HIGGS = About(
-    "higgs", 7500, 28, 2, "particle collisions; LightGBM's sample", terms="UCI, CC BY 4.0; sample MIT"
-)
+HIGGS = About("higgs", 7500, 28, 2, "particle collisions; LightGBM's sample", terms="UCI, CC BY 4.0; sample MIT")
 _BASE = "https://raw.githubusercontent.com/microsoft/LightGBM/v4.5.0/examples/binary_classification"
 _TRAIN = File(
     "higgs_sample/binary.train",
@@ -28,9 +26,7 @@ _TEST = File(
 )
 
 
-def higgs(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def higgs(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 28 columns, standardised on training rows, in blocks; the sample's own 7,000/500 split."""
     call = dict(locals())
     train, test = parse(read(_TRAIN)), parse(read(_TEST))

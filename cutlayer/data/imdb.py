@@ -19,9 +19,7 @@ from cutlayer.data.split import party_names
 from cutlayer.data.task import Features, Task
 from cutlayer.errors import DataError
 
-IMDB = About(
-    "imdb", 50_000, 0, 2, "film reviews, good or bad", "HashVFL", "none stated; cite Maas et al. 2011"
-)
+IMDB = About("imdb", 50_000, 0, 2, "film reviews, good or bad", "HashVFL", "none stated; cite Maas et al. 2011")
 _FILES = (
     File("imdb/aclImdb-labelled.tar"),
     File(

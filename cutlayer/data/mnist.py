@@ -51,16 +51,12 @@ _DEBIAN = {"fashion_mnist": ("/usr/share/datasets/fashion-mnist",)}
 _HINTS = {"fashion_mnist": "Debian has it as package dataset-fashion-mnist."}
 
 
-def mnist(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def mnist(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Digits as (n, 1, 28, w) in [0, 1], cut into upright strips; the official 60,000/10,000 split."""
     return _idx_task(MNIST, "mnist", [str(n) for n in range(10)], dict(locals()))
 
 
-def fashion_mnist(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def fashion_mnist(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Clothes as (n, 1, 28, w) in [0, 1], cut into upright strips; the official 60,000/10,000 split."""
     return _idx_task(FASHION_MNIST, "fashion_mnist", _GARMENTS, dict(locals()))
 

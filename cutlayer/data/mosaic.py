@@ -22,8 +22,6 @@ def cut_tiles(picture: bytes, size: int, count: int) -> Tensor:
     height, width, channels = pixels.shape
     across, down = width // size, height // size
     if width % size or height % size or across * down < count:
-        raise DataError(
-            f"Expected at least {count} tiles of {size}x{size} pixels, got a picture of {width}x{height}."
-        )
+        raise DataError(f"Expected at least {count} tiles of {size}x{size} pixels, got a picture of {width}x{height}.")
     tiles = pixels.reshape(down, size, across, size, channels).transpose(0, 2, 4, 1, 3)
     return torch.from_numpy(tiles.reshape(-1, channels, size, size)[:count])

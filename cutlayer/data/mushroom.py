@@ -22,9 +22,7 @@ _NAMES = (
 )  # fmt: skip
 
 
-def mushroom(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def mushroom(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """The first 15 columns go to party 2, the rest to party 1; 90/10 random split.
 
     Of the 15, bruises, gill-attachment, gill-spacing, gill-size and stalk-shape have two values.

@@ -24,9 +24,7 @@ _FILE = File(
 _NOTE = "tf-idf fitted on training and test text together, which gives the paper's 173,762 columns (a leak)"
 
 
-def newsgroups(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def newsgroups(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Sparse tf-idf rows, columns dealt out at random; the official 11,314/7,532 split.
 
     Headers, footers and quotes stay in the text, as in the paper.

@@ -8,9 +8,7 @@ from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
 from cutlayer.data.zero_one import zero_one
 
-NURSERY = About(
-    "nursery", 12_960, 8, 5, "nursery school applications", "binary reconstruction", "UCI, CC BY 4.0"
-)
+NURSERY = About("nursery", 12_960, 8, 5, "nursery school applications", "binary reconstruction", "UCI, CC BY 4.0")
 _FILE = File(
     "nursery/nursery.data",
     "https://archive.ics.uci.edu/ml/machine-learning-databases/nursery/nursery.data",
@@ -19,9 +17,7 @@ _FILE = File(
 _NAMES = ("parents", "has_nurs", "form", "children", "housing", "finance", "social", "health", "class")
 
 
-def nursery(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def nursery(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """The first six columns (parents to finance) go to party 2, the rest to party 1; 90/10 random split.
 
     Of the six, only `finance` has two values. Class "recommend" has two rows in all.

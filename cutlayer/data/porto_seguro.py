@@ -23,9 +23,7 @@ _FILE = File(
 )
 
 
-def porto_seguro(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def porto_seguro(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 57 columns in [0, 1] as they are numbered, in blocks; 80/20 split by class.
 
     Min-max scaling is by training rows, so test values may lie a little outside.
@@ -37,9 +35,7 @@ def porto_seguro(
     values = min_max(raw.values, rows=parts[0].numpy())
     notes = ("the first 10,000 of 595,212 rows; missing values stay -1 before min-max on training rows",)
     shares = evenly(len(raw.names), parties)
-    return assemble_table(
-        PORTO_SEGURO, call, values, raw.names, raw.labels, raw.classes, shares, parts, notes
-    )
+    return assemble_table(PORTO_SEGURO, call, values, raw.names, raw.labels, raw.classes, shares, parts, notes)
 
 
 def parse(data: bytes) -> Raw:

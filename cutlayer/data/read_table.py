@@ -51,8 +51,7 @@ def refuse_repeated_ids(ids: "pl.Series") -> None:
     repeats = len(ids) - ids.n_unique()
     if repeats:
         raise DataError(
-            f"Expected a different id in every row of column {ids.name!r}, got {repeats} repeats: "
-            "keep one row per id."
+            f"Expected a different id in every row of column {ids.name!r}, got {repeats} repeats: keep one row per id."
         )
 
 

@@ -69,9 +69,7 @@ def resample(values: Array, labels: Array, *, mode: str, scaled: bool, test: flo
     values = np.concatenate([values, more[len(train) :]])
     labels = np.concatenate([labels, more_labels[len(train) :]])
     order = "SMOTE on training rows only: the test part keeps its class shares"
-    return Resampled(
-        values, labels, (torch.cat([train, made]), held), (order, *_scaling(scaled, "training rows"))
-    )
+    return Resampled(values, labels, (torch.cat([train, made]), held), (order, *_scaling(scaled, "training rows")))
 
 
 def _scaling(scaled: bool, rows: str) -> tuple[str, ...]:

@@ -197,10 +197,7 @@ def by_image_columns(images: Tensor, parties: int) -> dict[str, Tensor]:
     names = party_names(parties)
     ends = [each * number for number in range(1, parties)] + [width]
     starts = [0, *ends[:-1]]
-    return {
-        name: images[..., start:end].contiguous()
-        for name, start, end in zip(names, starts, ends, strict=True)
-    }
+    return {name: images[..., start:end].contiguous() for name, start, end in zip(names, starts, ends, strict=True)}
 
 
 def split_rows(labels: Tensor, test: float, rng: torch.Generator, stratify: bool) -> tuple[Tensor, Tensor]:
@@ -242,6 +239,4 @@ def _stratified(labels: Tensor, order: Tensor, test: float, count: int) -> Tenso
 def _enough_columns(width: int, parties: int) -> None:
     at_least("parties", parties, 1)
     if parties > width:
-        raise ConfigError(
-            f"Expected no more parties than columns, got {parties} parties and {width} columns."
-        )
+        raise ConfigError(f"Expected no more parties than columns, got {parties} parties and {width} columns.")

@@ -158,9 +158,7 @@ def _checked(
     return None if goal is None else Goal(goal)
 
 
-def _check_parties(
-    parties: Mapping[str, Sequence[str]] | int | None, partition: str, label_party: str | None
-) -> None:
+def _check_parties(parties: Mapping[str, Sequence[str]] | int | None, partition: str, label_party: str | None) -> None:
     if isinstance(parties, int):
         at_least("parties", parties, 1)
     if isinstance(parties, Mapping) and partition != "columns":
@@ -172,9 +170,7 @@ def _check_parties(
         raise ConfigError("Expected a name for label_party, got an empty one: name it or leave it out.")
 
 
-def _special(
-    frame: "pl.DataFrame", path: str | Path, label: str, id_column: str | None
-) -> tuple[str, str | None]:
+def _special(frame: "pl.DataFrame", path: str | Path, label: str, id_column: str | None) -> tuple[str, str | None]:
     """Check the label and the id column, and that there are rows enough."""
     label = known(label, frame.columns, f"the label {label!r}")
     if frame.height < FEWEST_ROWS:

@@ -6,14 +6,10 @@ from cutlayer.data.prepare import standardise
 from cutlayer.data.split import evenly
 from cutlayer.data.task import Task
 
-WINE = About(
-    "wine", 178, 13, 3, "chemical measures of wine, three growers", terms="UCI, CC BY 4.0; in scikit-learn"
-)
+WINE = About("wine", 178, 13, 3, "chemical measures of wine, three growers", terms="UCI, CC BY 4.0; in scikit-learn")
 
 
-def wine(
-    *, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None
-) -> Task:
+def wine(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 13 columns, standardised on training rows, in blocks; 80/20 split by class."""
     call = dict(locals())
     from sklearn.datasets import load_wine

@@ -8,7 +8,7 @@ from cutlayer.spec import find
 
 _found = {cls.__name__: cls for cls in find(sys.modules[__name__], Defence).values()}
 globals().update(_found)
-__all__ = sorted(_found)  # noqa: PLE0605
+__all__ = sorted(_found)
 
 
 def __getattr__(name: str) -> Any:

@@ -30,9 +30,9 @@ def auc(positive: Array, scores: Array) -> float:
 
 def class_auc(labels: Array, logits: Array) -> float:
     """AUC of class 1 for two classes; the mean of one class against the rest for more."""
-    scores = log_softmax(logits, axis=1)
     if logits.shape[1] == 2:
-        return auc(labels == 1, scores[:, 1] - scores[:, 0])
+        return auc(labels == 1, logits[:, 1] - logits[:, 0])
+    scores = log_softmax(logits, axis=1)
     return float(np.nanmean([auc(labels == c, scores[:, c]) for c in np.unique(labels)]))
 
 

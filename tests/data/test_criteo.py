@@ -23,9 +23,7 @@ def sample(put):
 
 
 def test_a_file_cut_short_is_refused(sample):
-    with pytest.raises(
-        DataError, match="Expected 137139 rows and 39 columns for criteo, got 120 rows and 39"
-    ):
+    with pytest.raises(DataError, match="Expected 137139 rows and 39 columns for criteo, got 120 rows and 39"):
         criteo()
 
 
@@ -34,9 +32,7 @@ def test_hashvfl_keeps_25_columns_with_unscaled_codes(sample, any_size):
     names = [column.name for part in task.features.values() for column in part.columns]
     assert len(names) == 25 and names[12:15] == ["I13", "C1", "C2"]
     assert len(task.labels) == 119  # the last row has no I1 below it
-    assert (
-        float(task.features["party1"].values.max()) == 1 and float(task.features["party2"].values.max()) == 3
-    )
+    assert float(task.features["party1"].values.max()) == 1 and float(task.features["party2"].values.max()) == 3
     balanced = criteo()
     assert torch.bincount(balanced.labels).tolist() == [79, 79] and len(balanced.test) == round(0.3 * 158)
 

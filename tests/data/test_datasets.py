@@ -65,9 +65,7 @@ def test_the_label_party_may_hold_no_columns():
 def test_unknown_names_and_options_are_refused():
     with pytest.raises(ConfigError, match=r"Unknown dataset 'diggits'.*Did you mean 'digits'"):
         load("diggits")
-    with pytest.raises(
-        ConfigError, match="Unknown option of wine 'partys': expected one of parties, label_party"
-    ):
+    with pytest.raises(ConfigError, match="Unknown option of wine 'partys': expected one of parties, label_party"):
         load("wine", partys=3)
     with pytest.raises(ConfigError, match="Expected limit=0 to be at least 1"):
         load("wine", limit=0)
@@ -79,9 +77,7 @@ def test_every_dataset_is_a_keyword_function_with_the_shared_arguments():
     for name in names():
         signature = inspect.signature(getattr(cutlayer.data, name.replace("-", "_")))
         assert list(signature.parameters)[:4] == ["parties", "label_party", "seed", "limit"]
-        assert all(
-            p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in signature.parameters.values()
-        )
+        assert all(p.kind is p.KEYWORD_ONLY and p.default is not p.empty for p in signature.parameters.values())
 
 
 def test_every_dataset_stands_in_the_reference():

@@ -72,9 +72,7 @@ def test_short_idx_files_are_refused(put):
 def test_tiles_come_back_as_they_were(tiles):
     cut = cut_tiles(mosaic(tiles, 6, "WEBP"), 32, 23)
     assert torch.equal(cut, torch.from_numpy(tiles.transpose(0, 3, 1, 2)[:23].copy()))
-    with pytest.raises(
-        DataError, match="Expected at least 25 tiles of 32x32 pixels, got a picture of 192x128"
-    ):
+    with pytest.raises(DataError, match="Expected at least 25 tiles of 32x32 pixels, got a picture of 192x128"):
         cut_tiles(mosaic(tiles, 6, "WEBP"), 32, 25)
     with pytest.raises(DataError, match="Expected a WebP or PNG picture"):
         cut_tiles(b"nothing", 32, 1)

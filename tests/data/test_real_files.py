@@ -24,9 +24,7 @@ def test_the_feature_party_has_the_two_valued_columns_of_the_paper_and_full_rank
     features = load(name).features["party2"]
     values = features.values.double()
     counts = [len(column.unique()) for column in values.T]
-    assert [c.name for c, count in zip(features.columns, counts, strict=True) if count == 2] == TWO_VALUED[
-        name
-    ]
+    assert [c.name for c, count in zip(features.columns, counts, strict=True) if count == 2] == TWO_VALUED[name]
     assert int(torch.linalg.matrix_rank(values.T @ values)) == values.shape[1]
 
 

@@ -43,9 +43,7 @@ def test_ratios_are_followed_to_within_what_whole_columns_allow(size, data):
     assert [column for block in blocks for column in block] == list(range(width))
     assert all(blocks)
     if all(ratio * width >= 1 for ratio in ratios):
-        assert all(
-            abs(len(block) - ratio * width) < 1 + 1e-6 for block, ratio in zip(blocks, ratios, strict=True)
-        )
+        assert all(abs(len(block) - ratio * width) < 1 + 1e-6 for block, ratio in zip(blocks, ratios, strict=True))
 
 
 def test_ratios_by_hand():
@@ -67,9 +65,7 @@ def test_random_depends_on_the_seed():
     assert split.at_random(30, 2, numpy_generator(0)) != split.at_random(30, 2, numpy_generator(1))
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=4, max_size=30), st.lists(st.floats(0.01, 1), min_size=1, max_size=4)
-)
+@given(st.lists(st.floats(0, 1), min_size=4, max_size=30), st.lists(st.floats(0.01, 1), min_size=1, max_size=4))
 def test_shares_leave_no_party_without_a_column(weights, shares):
     blocks = split.follow_shares(np.array(weights), np.array(shares) / sum(shares))
     assert holds_every_column_once(blocks, len(weights)) and all(blocks)

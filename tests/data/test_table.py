@@ -106,9 +106,7 @@ def test_integer_coding_counts_levels_and_one_for_the_unseen(save):
 @pytest.mark.parametrize("coding", ["onehot", "integer"])
 @pytest.mark.parametrize("scaling", ["standard", "minmax", "none"])
 def test_binary_columns_stay_zero_and_one(save, coding, scaling):
-    task = load(
-        save(age=[7 if row % 5 else 3 for row in range(ROWS)]), coding=coding, scaling=scaling, valid=0.1
-    )
+    task = load(save(age=[7 if row % 5 else 3 for row in range(ROWS)]), coding=coding, scaling=scaling, valid=0.1)
     assert column(task, "bank", "owner").tolist() == [float(row % 3 > 0) for row in range(ROWS)]
     assert column(task, "bank", "age").tolist() == [float(row % 5 > 0) for row in range(ROWS)]
     assert all(described.kind is ColumnKind.BINARY for described in task.features["bank"].columns)
@@ -182,9 +180,7 @@ def test_names_are_trimmed_and_numbers_with_blanks_are_numbers(write):
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 def test_separators_are_detected(tmp_path, mark):
     path = tmp_path / "customers.txt"
-    pl.DataFrame(customers(city=["Ulm, Bonn"[row % 2 :] for row in range(ROWS)])).write_csv(
-        path, separator=mark
-    )
+    pl.DataFrame(customers(city=["Ulm, Bonn"[row % 2 :] for row in range(ROWS)])).write_csv(path, separator=mark)
     assert [described.name for described in load(path).features["shop"].columns] == ["city", "visits"]
 
 

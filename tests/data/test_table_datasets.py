@@ -21,8 +21,8 @@ BANK_HEADER = (
 def bank_file(rows=20):
     jobs, contacts = ("admin.", "services", "retired"), ("cellular", "telephone")
     lines = [
-        f'{20 + i};"{jobs[i % 3]}";"single";"basic.4y";"no";"no";"unknown";"{contacts[i % 2]}";"may";"mon";{i};1;'
-        f'999;0;"nonexistent";1.1;93.994;-36.4;4.857;5191;"{("no", "yes")[i % 2]}"\n'
+        f'{20 + i};"{jobs[i % 3]}";"single";"basic.4y";"no";"no";"unknown";"{contacts[i % 2]}";"may";"mon";'
+        f'{i};1;999;0;"nonexistent";1.1;93.994;-36.4;4.857;5191;"{("no", "yes")[i % 2]}"\n'
         for i in range(rows)
     ]
     return gzip.compress((BANK_HEADER + "".join(lines)).encode())
@@ -57,7 +57,11 @@ def covertype_file(rows=30):
 FILES = {
     "bank": ("bank_marketing/bank-additional-full.csv.gz", bank_file(), "20 rows and 20 columns"),
     "credit": ("default_credit/UCI_Credit_Card.csv.gz", credit_file(), "20 rows and 23 columns"),
-    "mushroom": ("mushroom/agaricus-lepiota.data.gz", categories_file(22, "ep", True), "24 rows and 21 columns"),
+    "mushroom": (
+        "mushroom/agaricus-lepiota.data.gz",
+        categories_file(22, "ep", True),
+        "24 rows and 21 columns",
+    ),
     "nursery": ("nursery/nursery.data.gz", categories_file(8, ["no", "yes"], False), "24 rows and 8 columns"),
     "covertype": ("covertype/covtype.data.xz", lzma.compress(covertype_file()), "30 rows and 54 columns"),
 }
@@ -71,7 +75,9 @@ def test_a_file_cut_short_is_refused(put, name):
         load(name)
 
 
-@pytest.mark.parametrize(("name", "width"), [("bank", 8), ("credit", 10), ("mushroom", 15), ("nursery", 6), ("covertype", 10)])
+@pytest.mark.parametrize(
+    ("name", "width"), [("bank", 8), ("credit", 10), ("mushroom", 15), ("nursery", 6), ("covertype", 10)]
+)
 def test_the_first_columns_go_to_the_feature_party_in_0_1(put, any_size, name, width):
     put(*FILES[name][:2])
     task = load(name)
@@ -110,7 +116,10 @@ def test_covertype_gives_the_wilderness_indicators_away(put, any_size):
     put(*FILES["covertype"][:2])
     task = load("covertype")
     names = [column.name for column in task.features["party2"].columns]
-    assert names[:1] + names[6:] == ["vertical_distance_to_hydrology", *(f"wilderness_area_{n}" for n in range(1, 5))]
+    assert names[:1] + names[6:] == [
+        "vertical_distance_to_hydrology",
+        *(f"wilderness_area_{n}" for n in range(1, 5)),
+    ]
     assert task.features["party2"].values[:, 6:].sum(dim=1).tolist() == [1.0] * 30
     assert task.labels[:8].tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
 
@@ -148,7 +157,11 @@ def test_bankruptcy_is_raw_and_balanced_unless_told(put, any_size):
     put("company_bankruptcy/data.csv", "Bankrupt?, Size, Flag, Ratio\n" + "\n".join(rows))
     task = load("bankruptcy")
     assert torch.bincount(task.labels).tolist() == [36, 36]
-    assert [column.name for part in task.features.values() for column in part.columns] == ["Size", "Flag", "Ratio"]
+    assert [column.name for part in task.features.values() for column in part.columns] == [
+        "Size",
+        "Flag",
+        "Ratio",
+    ]
     assert float(task.features["party1"].values.max()) == pytest.approx(39e9)
     plain = load("bankruptcy", smote="none", scaled=True)
     assert torch.bincount(plain.labels).tolist() == [36, 4] and len(plain.test) == 12
@@ -171,7 +184,10 @@ def test_avazu_ranks_codes_by_frequency_and_balances(put, any_size):
 
 def test_porto_seguro_scales_by_training_rows(put, any_size):
     rows = [f"{i},{int(i % 5 == 0)},{i},{i % 2}" for i in range(50)]
-    put("porto_seguro/porto_seguro_train_first10000.csv", "id,target,ps_ind_01,ps_ind_06_bin\n" + "\n".join(rows))
+    put(
+        "porto_seguro/porto_seguro_train_first10000.csv",
+        "id,target,ps_ind_01,ps_ind_06_bin\n" + "\n".join(rows),
+    )
     task = load("porto-seguro")
     held = task.features["party1"].values[task.train]
     assert float(held.min()) == 0 and float(held.max()) == 1

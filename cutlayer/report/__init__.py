@@ -1,0 +1,1 @@
+"""From findings to something people read: plots and a page."""

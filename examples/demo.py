@@ -1,0 +1,233 @@
+"""The demo: digits across two parties, undefended and defended, under four attacks. `make demo` runs it.
+
+Two tasks, on data that ships with scikit-learn. In both, party1 holds the labels and the left half
+of each image, party2 the right half.
+
+digits       Which digit is it? party2 goes for the labels with its own trained bottom and ten known
+             labels (model-completion); party1 goes for party2's pixels (model-inversion).
+is it a 3?   Two classes, one of them rare. party2 reads labels off the gradients' lengths
+             (norm-score) and directions (direction-score).
+
+Nothing is tuned to a defence, and whatever comes out is printed.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import cutlayer as cl
+from cutlayer.report import plots
+
+EPOCHS, WIDTH = 30, 32
+FILES = ("findings.csv", "reconstructions.png", "report.html", "trade-off.png")
+NOISE, LABEL_DP, MAX_NORM = "gaussian-noise:std=1", "label-dp:epsilon=2", "max-norm"
+
+
+def digits_task() -> cl.data.Task:
+    """Which digit is it?"""
+    return cl.data.digits(parties=2)
+
+
+def three_task() -> cl.data.Task:
+    """Is it a 3? One row in ten is."""
+    task = cl.data.digits(parties=2)
+    labels = (task.labels == 3).long()
+    return replace(task, name="is it a 3?", labels=labels, goal=cl.data.Goal.BINARY, classes=("other", "3"), source={})
+
+
+class Gallery:
+    """Keeps one digit of each kind and what party1 made of it under each defence."""
+
+    def __init__(self, task: cl.data.Task) -> None:
+        halves = [task.features[name].values for name in ("party1", "party2")]
+        self.images = torch.cat([half[:, 0] for half in halves], dim=2).numpy()
+        self.own = halves[0].shape[3]
+        self.labels = task.labels
+        self.rows: list[int] = []
+        self.guesses: dict[str, np.ndarray[Any, Any]] = {}
+        self.notes: dict[str, str] = {}
+
+    def keep(self, defence: str, seed: int, attack: cl.Attack, guess: cl.Guess, finding: cl.Finding) -> None:
+        """Take the first attacked row of each digit, good or bad; from seed 0 only."""
+        if seed or guess.form is not cl.Form.VALUES:
+            return
+        places = [int((self.labels[guess.rows] == digit).nonzero()[0]) for digit in range(10)]
+        self.rows = guess.rows[places].tolist()
+        shown = self.images[self.rows].copy()
+        shown[:, :, self.own :] = guess.values[places][:, 0].numpy()
+        self.guesses[defence] = shown
+        self.notes[defence] = f"error {finding.value:.3f} (baseline {finding.baseline:.3f})"
+
+    def draw(self, path: Path) -> None:
+        """Write the picture."""
+        plots.reconstructions(self.images[self.rows], self.guesses, path, own_columns=self.own, notes=self.notes)
+
+
+def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
+    """Train and attack everything."""
+    attacks, defences = cl.attacks, cl.defences
+    noise, label_dp = defences.GaussianNoise(std=1.0), defences.LabelDP(epsilon=2.0)
+    task, three = digits_task(), three_task()
+    gallery = Gallery(task)
+    parts = [
+        cl.audit(
+            task,
+            defences={"none": [], NOISE: [noise], LABEL_DP: [label_dp]},
+            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01, steps=1000)],
+            seeds=range(seeds),
+            progress=lambda text: say(f"{task.name}: {text}"),
+            on_guess=gallery.keep,
+            epochs=EPOCHS,
+            width=WIDTH,
+        ),
+        cl.audit(
+            three,
+            defences={"none": [], MAX_NORM: [defences.MaxNorm()], LABEL_DP: [label_dp]},
+            attacks=[attacks.NormScore(), attacks.DirectionScore()],
+            seeds=range(seeds),
+            progress=lambda text: say(f"{three.name}: {text}"),
+            epochs=EPOCHS,
+            width=WIDTH,
+        ),
+    ]
+    names = (task.name, three.name)
+    rows = [{"task": name, **row} for name, part in zip(names, parts, strict=True) for row in part.rows]
+    return cl.Report(rows), gallery
+
+
+def leaks(row: dict[str, Any]) -> bool:
+    """Whether the whole interval is on the far side of the baseline."""
+    return bool(row["high"] < row["baseline"] if row["metric"] in plots.LESS_IS_MORE else row["low"] > row["baseline"])
+
+
+def conclusions(summary: list[dict[str, Any]]) -> list[str]:
+    """One sentence per defence, from the figures alone: beaten means that an attack beats its baseline."""
+    undefended = {row["task"]: row["utility"] for row in summary if row["defence"] == "none"}
+    lines = []
+    for defence in dict.fromkeys(row["defence"] for row in summary):
+        rows = [row for row in summary if row["defence"] == defence]
+        beaten = [row["attack"].split(":")[0] for row in rows if leaks(row)]
+        held = [row["attack"].split(":")[0] for row in rows if not leaks(row)]
+        text = f"beaten by {', '.join(beaten) or 'no attack'}" + (f", not by {', '.join(held)}" if held else "")
+        if defence != "none":
+            costs = {row["task"]: 100 * (row["utility"] - undefended[row["task"]]) for row in rows}
+            text += "; accuracy " + ", ".join(f"{cost:+.1f} points ({task})" for task, cost in costs.items())
+        lines.append(f"{'Undefended' if defence == 'none' else defence}: {text}.")
+    return lines
+
+
+def show(console: Console, summary: list[dict[str, Any]], seeds: int) -> None:
+    """Print a table per task."""
+    for task in dict.fromkeys(row["task"] for row in summary):
+        table = Table(title=task, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+        for heading in ("defence", "attack", "metric"):
+            table.add_column(heading, overflow="fold")
+        for heading in ("leakage", "baseline", "accuracy"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        last = ""
+        for row in (row for row in summary if row["task"] == task):
+            margin = (row["high"] - row["low"]) / 2
+            table.add_row(
+                "" if row["defence"] == last else row["defence"],
+                row["attack"].split(":")[0],
+                row["metric"],
+                f"{row['value']:.3f} ±{margin:.3f}",
+                f"{row['baseline']:.3f}",
+                "" if row["defence"] == last else f"{row['utility']:.3f}",
+            )
+            last = row["defence"]
+        console.print(table)
+    over = (
+        f"means over {seeds} seeds, ± a 95% interval"
+        if seeds > 1
+        else "one seed, ± a 95% interval over rows or batches"
+    )
+    console.print(f"{over}; a lower mse leaks more, a higher accuracy or auc leaks more")
+    console.print("baseline: the best guess with the same rows and hints, but without the view\n")
+
+
+@contextmanager
+def steps(console: Console, total: int) -> Iterator[Callable[[str], None]]:
+    """Show where the work is: a bar on a terminal, a line for each step otherwise."""
+    if not console.is_terminal:
+        yield lambda text: print(text, flush=True)
+        return
+    with Progress(console=console, transient=True) as bar:
+        job = bar.add_task("starting", total=total)
+
+        def say(text: str) -> None:
+            bar.update(job, description=text, advance=1)
+
+        yield say
+
+
+def check(out: Path) -> None:
+    """Refuse to replace a folder that the demo did not make."""
+    if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= set(FILES)):
+        sys.exit(f"demo: {out} holds something else than the demo's files; move it away or choose another --out.")
+
+
+def put(folder: Path, out: Path) -> None:
+    """Move a finished folder into place of the old one."""
+    check(out)
+    if out.exists():
+        shutil.rmtree(out)
+    folder.chmod(0o755)
+    folder.rename(out)
+
+
+def main() -> None:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(description="Train, defend and attack on handwritten digits.")
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    parser.add_argument("--seeds", type=int, default=5, help="how often each run is repeated (default: 5)")
+    parser.add_argument("--docs", type=Path, help="copy the plots to this folder as well")
+    options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error(f"Expected --seeds {options.seeds} to be at least 1.")
+    check(options.out)
+    torch.set_num_threads(1)
+    console = Console()
+    console.print("Two parties hold one half of each image; party1 holds the labels. Training and attacking:")
+    with steps(console, 12 * options.seeds) as say:
+        report, gallery = study(options.seeds, say)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".demo-", dir=options.out.parent))
+    try:
+        summary = report.summary()
+        plots.trade_off(summary, folder / "trade-off.png")
+        gallery.draw(folder / "reconstructions.png")
+        report.save(folder / "report.html")
+        report.save(folder / "findings.csv")
+        put(folder, options.out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if options.docs:
+        for name in ("trade-off.png", "reconstructions.png"):
+            shutil.copyfile(options.out / name, options.docs / name)
+    show(console, summary, options.seeds)
+    console.print("An attack that beats its baseline, interval included, beats the defence:")
+    for line in conclusions(summary):
+        console.print(line, highlight=False)
+    console.print("No attack was adapted to a defence: one that fails here may succeed with more effort.")
+    console.print(f"Look at {options.out / 'report.html'} and the two plots beside it: {', '.join(FILES[1::2])}.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,65 @@
+"""Who may import whom: `ls cutlayer` is the architecture, and this keeps it so."""
+
+import ast
+from pathlib import Path
+
+import cutlayer
+
+ROOT = Path(cutlayer.__file__).parent
+
+LAYERS = {
+    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "message"),
+    1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics"),
+    2: ("party", "defences", "attacks"),
+    3: ("session", "checkpoint", "data", "models", "plan", "judge"),
+    4: ("run", "training", "auditing", "report", "papers", "bench"),
+    5: ("cli", "__main__", "__init__"),
+}
+LAYER = {name: level for level, names in LAYERS.items() for name in names}
+
+
+def imports():
+    """(file, imported module of ours) for every import anywhere in the package."""
+    for path in sorted(ROOT.rglob("*.py")):
+        relative = path.relative_to(ROOT)
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("cutlayer"):
+                names = [node.module] if "." in node.module else [f"cutlayer.{a.name}" for a in node.names]
+            elif isinstance(node, ast.Import):
+                names = [a.name for a in node.names if a.name.startswith("cutlayer.")]
+            yield from ((relative, name) for name in names)
+
+
+def unit(relative: Path) -> str:
+    return relative.parts[0].removesuffix(".py")
+
+
+def test_every_module_has_a_layer():
+    units = {unit(path.relative_to(ROOT)) for path in ROOT.rglob("*.py")}
+    assert units == set(LAYER), units ^ set(LAYER)
+
+
+def test_nobody_imports_from_a_layer_above():
+    for path, name in imports():
+        imported = name.split(".")[1]
+        assert LAYER[imported] <= LAYER[unit(path)], f"{path} imports {name}"
+
+
+def test_attacks_and_defences_do_not_know_each_other_nor_the_parties():
+    for path, name in imports():
+        if unit(path) in ("attacks", "defences") and path.name != "__init__.py":
+            assert name.split(".")[1] not in ("attacks", "defences", "party", "session", "data", "judge"), path
+
+
+def test_only_the_judge_and_the_audit_name_the_secret():
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.name not in ("judge.py", "auditing.py", "__init__.py"):
+            names = {n.id for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Name)}
+            assert "Secret" not in names, path
+
+
+def test_nothing_is_unpickled_or_evaluated():
+    for path in sorted(ROOT.rglob("*.py")):
+        text = path.read_text()
+        assert "import pickle" not in text and "torch.load(" not in text and "allow_pickle=True" not in text, path

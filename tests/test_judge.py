@@ -1,0 +1,157 @@
+"""Scoring: the truth is read in one place, hints are exactly what was asked, baselines are strong."""
+
+import pytest
+import torch
+
+import cutlayer as cl
+from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.auditing import attack_run, secret_of
+from cutlayer.defence import Role
+from cutlayer.judge import grant, judge
+from cutlayer.metrics.baseline import best_classes, best_values
+from cutlayer.rng import generator
+from cutlayer.view import Known
+from tests.test_joint import bottom, make_task, top
+
+
+@pytest.fixture(scope="module")
+def run():
+    return cl.train(make_task(3, "p0"), bottoms=bottom, top=top, recipe=cl.Recipe(epochs=1, batch_size=32))
+
+
+class Constant(Attack):
+    """Always says the same."""
+
+    target, by = Target.LABELS, Role.FEATURE_PARTY
+
+    def __init__(self, *, answer: int = 0, labels: int = 0) -> None:
+        self.answer, self.labels = answer, labels
+
+    @property
+    def asks(self):
+        return Asks(labels=self.labels)
+
+    def run(self, view, rng):
+        rows = view.manifest.train
+        return Guess(rows, torch.full((len(rows),), self.answer), Form.CLASSES)
+
+
+class Zeros(Attack):
+    """Says that every column is zero."""
+
+    target, by = Target.FEATURES, Role.LABEL_PARTY
+
+    def run(self, view, rng):
+        rows = view.manifest.test
+        return Guess(rows, torch.zeros(len(rows), *view.hints.shapes[view.victim]), Form.VALUES)
+
+
+def test_accuracy_is_scored_on_rows_that_were_not_told(run):
+    finding = attack_run(run, [Constant(answer=1, labels=6)])[0]
+    secret = secret_of(run)
+    told = grant(Asks(labels=6), run.view("p1"), secret, generator(0, "hints", "6 labels")).labels.rows
+    others = [row for row in run.task.train.tolist() if row not in set(told.tolist())]
+    assert finding.rows == 114
+    assert finding.value == pytest.approx(float((run.task.labels[others] == 1).double().mean()))
+    assert finding.low <= finding.value <= finding.high
+    assert finding.granted == "6 labels" and finding.attacker == "p1" and finding.victim == "p0"
+
+
+def test_every_victim_is_scored_and_the_mean_row_is_the_baseline(run):
+    findings = attack_run(run, [Zeros()])
+    assert [f.victim for f in findings] == ["p1", "p2"]
+    for finding in findings:
+        truth = run.task.features[finding.victim].values[run.task.test]
+        assert finding.value == pytest.approx(float(truth.pow(2).mean()), rel=1e-5)
+        assert finding.baseline == pytest.approx(float((truth - truth.mean(0)).pow(2).mean()), rel=1e-5)
+        assert finding.baseline_name == "mean row"
+
+
+def test_hints_are_exactly_what_was_asked(run):
+    secret, view = secret_of(run), run.view("p1")
+    nothing = grant(Asks(), view, secret, generator(0))
+    assert nothing.labels is None and not nothing.features and not nothing.bottoms
+    some = grant(Asks(labels=7, features=5, bottom=True), view, secret, generator(0))
+    assert len(some.labels.rows) == 7 and set(some.features) == {"p0", "p2"} and set(some.bottoms) == {"p0", "p2"}
+    assert sorted(run.task.labels[some.labels.rows].bincount().tolist()) == [2, 2, 3]
+    assert set(some.labels.rows.tolist()) <= set(run.task.train.tolist())
+    assert torch.equal(some.features["p2"].values, run.task.features["p2"].values[some.features["p2"].rows])
+
+
+def test_auc_is_averaged_per_batch_and_single_class_batches_are_skipped(run):
+    class Scores(Constant):
+        """Scores two batches perfectly, the third with one class."""
+
+        def applies(self, manifest):
+            return None
+
+        def run(self, view, rng):
+            rows = torch.arange(9)
+            return Guess(rows, torch.tensor([0.9, 0.1, 0.2, 0.1, 0.9, 0.2, 5, 6, 7.0]), Form.SCORES, rows // 3)
+
+    secret = secret_of(run)
+    labels = torch.tensor([1, 0, 0, 1, 0, 0, 1, 1, 1, *[0] * 141])
+    secret = cl.Secret(labels, secret.features, secret.bottoms)
+    finding = judge([Scores()], lambda attack: run.view("p1"), secret)[0]
+    assert finding.metric == "auc" and finding.value == pytest.approx(0.5)  # 1.0 and 0.0
+    assert finding.baseline == 0.5
+
+
+def test_what_does_not_apply_has_a_reason(run):
+    class Picky(Constant):
+        """Binary only."""
+
+        def applies(self, manifest):
+            return "binary-only"
+
+    finding = attack_run(run, [Picky()])[0]
+    assert (finding.status, finding.reason) == ("does not apply", "binary-only")
+
+
+def test_an_attack_that_returns_nonsense_is_told(run):
+    class Broken(Zeros):
+        """Not a number."""
+
+        def run(self, view, rng):
+            guess = super().run(view, rng)
+            return Guess(guess.rows, guess.values * float("nan"), Form.VALUES)
+
+    with pytest.raises(cl.CutlayerError, match="one finite guess per row"):
+        attack_run(run, [Broken()])
+
+
+def test_the_label_baseline_uses_own_columns_and_the_same_hints():
+    rng = generator(3)
+    labels = torch.randint(0, 2, (400,), generator=rng)
+    inputs = torch.randn(400, 3, generator=rng)
+    inputs[:, 0] += 4 * labels
+    known = Known(torch.arange(20), labels[:20])
+    value, name = best_classes(inputs[20:], inputs[:20], known, labels[20:])
+    assert value > 0.9 and "own columns" in name
+    value, name = best_classes(None, None, None, torch.tensor([0, 0, 0, 1]))
+    assert (value, name) == (0.75, "majority class")
+
+
+def test_the_feature_baseline_uses_known_rows():
+    rng = generator(4)
+    own = torch.randn(300, 2, generator=rng)
+    theirs = own @ torch.tensor([[1.0, 0.5, 0.0], [0.0, 1.0, 2.0]])
+    known = Known(torch.arange(50), theirs[:50])
+    value, name = best_values(own[50:], own[:50], known, theirs[50:])
+    assert value < 1e-3 and name == "ridge regression on own columns"
+
+
+def test_audit_reports_each_defence_attack_and_seed(tmp_path):
+    task = make_task(2, "p0")
+    report = cl.audit(
+        task,
+        defences={"none": [], "noise": [cl.defences.GaussianNoise(std=1.0)]},
+        attacks=[Constant(), Zeros()],
+        seeds=range(2),
+        recipe=cl.Recipe(epochs=1, batch_size=32),
+    )
+    assert len(report.rows) == 8 and len(report.summary()) == 4
+    assert all({"value", "baseline", "low", "high", "utility", "granted", "bytes"} <= set(row) for row in report.rows)
+    assert [row["seeds"] for row in report.summary()] == [2] * 4
+    report.save(tmp_path / "findings.csv")
+    assert len((tmp_path / "findings.csv").read_text().splitlines()) == 9

@@ -1,0 +1,210 @@
+"""Run folders: written whole or not at all, read back exactly, resumed bit for bit."""
+
+import errno
+import json
+
+import pytest
+import torch
+
+import cutlayer as cl
+from cutlayer import checkpoint, training
+from cutlayer.plan import Plan
+from cutlayer.run import Run
+from cutlayer.training import train_plan
+from tests.test_joint import bottom, make_task, top
+
+RECIPE = cl.Recipe(epochs=4, batch_size=32)
+NOISE = (cl.defences.GaussianNoise(std=0.1),)
+PLAN = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=3, defences=NOISE)
+
+
+@pytest.fixture
+def task():
+    return make_task(3, "p0")
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_at(step):
+    def progress(done, total, text):
+        if done == step:
+            raise Stop
+
+    return progress
+
+
+def test_a_run_folder_comes_back_as_it_was(task, tmp_path):
+    run = train_plan(task, PLAN, out=tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    assert {"accuracy", "seconds", "bytes", "models", "task", "plan", "history", "versions"} <= set(record)
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["models", "run.json", "transcript"]
+    again = Run.open(tmp_path / "run", task, PLAN)
+    assert again.to_json()["models"] == record["models"] == run.to_json()["models"]
+    assert again.metrics == run.metrics and again.history == run.history
+    assert again.transcript.traffic() == run.transcript.traffic()
+    one, two = (r.transcript.channels["p1", "p0", cl.Kind.EMBEDDING, cl.Phase.TRAIN] for r in (run, again))
+    assert torch.equal(one.read()[1], two.read()[1])
+
+
+@pytest.mark.parametrize("keep", ["last", "all"])
+@pytest.mark.parametrize("step", [5, 9, 15, 16])
+def test_an_interrupted_run_resumes_to_the_same_bits(task, tmp_path, monkeypatch, keep, step):
+    """Dropout, batch norm, noise, momentum and the transcript all go on where they were."""
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    whole = train_plan(task, PLAN, out=tmp_path / "whole", keep=keep)
+    with pytest.raises(Stop):
+        train_plan(task, PLAN, out=tmp_path / "cut", keep=keep, progress=stop_at(step))
+    with pytest.raises(cl.RunError, match=r"unfinished.*--resume"):
+        Run.open(tmp_path / "cut", task, PLAN)
+    resumed = train_plan(task, PLAN, out=tmp_path / "cut", keep=keep, resume=True)
+    assert resumed.to_json()["models"] == whole.to_json()["models"]
+    assert resumed.metrics == whole.metrics and resumed.history == whole.history
+    for address, channel in whole.transcript.channels.items():
+        other = resumed.transcript.channels[address]
+        assert all(torch.equal(a, b) for a, b in zip(channel.read(), other.read(), strict=True)), address
+    assert resumed.transcript.traffic() == whole.transcript.traffic()
+
+
+@pytest.mark.parametrize("keep", ["last", "all"])
+def test_a_crash_after_the_last_epoch_loses_nothing(task, tmp_path, monkeypatch, keep):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    whole = train_plan(task, PLAN, keep=keep)
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        patch.setattr(Run, "save", lambda run, folder: (_ for _ in ()).throw(Stop()))
+        train_plan(task, PLAN, out=tmp_path / "cut", keep=keep)
+    resumed = train_plan(task, PLAN, out=tmp_path / "cut", keep=keep, resume=True)
+    assert resumed.to_json()["models"] == whole.to_json()["models"]
+    for address, channel in whole.transcript.channels.items():
+        assert torch.equal(channel.read()[1], resumed.transcript.channels[address].read()[1])
+
+
+def test_early_stopping_resumes_too(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    task = task.hold_out(0.25, cl.rng.generator(0))
+    recipe = cl.Recipe(epochs=40, batch_size=16, lr=0.05, patience=3)
+    plan = Plan(bottoms=bottom, top=top, recipe=recipe)
+    whole = train_plan(task, plan)
+    stop = (len(whole.history) - 2) * 6 + 1  # after the best epoch
+    with pytest.raises(Stop):
+        train_plan(task, plan, out=tmp_path / "cut", progress=stop_at(stop))
+    resumed = train_plan(task, plan, out=tmp_path / "cut", resume=True)
+    assert resumed.to_json()["models"] == whole.to_json()["models"] and resumed.history == whole.history
+
+
+def test_resuming_with_other_options_is_refused(task, tmp_path):
+    with pytest.raises(Stop):
+        train_plan(task, PLAN, out=tmp_path / "run", progress=stop_at(6))
+    other = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=4, defences=NOISE)
+    with pytest.raises(cl.RunError, match="they differ"):
+        train_plan(task, other, out=tmp_path / "run", resume=True)
+
+
+def test_nothing_to_resume(task, tmp_path):
+    with pytest.raises(cl.RunError, match="Expected a checkpoint"):
+        train_plan(task, PLAN, out=tmp_path / "none", resume=True)
+    train_plan(task, PLAN, out=tmp_path / "done")
+    with pytest.raises(cl.ConfigError, match="finished already"):
+        train_plan(task, PLAN, out=tmp_path / "done", resume=True)
+
+
+def test_an_existing_folder_is_never_touched(task, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("years of work")
+    with pytest.raises(cl.ConfigError, match="exists already"):
+        train_plan(task, PLAN, out=tmp_path / "mine")
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_full_disk_keeps_the_last_complete_checkpoint(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    calls, real = [], checkpoint.save_file
+
+    def save_file(state, path):
+        calls.append(path)
+        if len(calls) > 4:  # three parties fit, then the disk is full in the middle of the second checkpoint
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(state, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", save_file)
+    with pytest.raises(cl.RunError, match=r"disk is full.*--resume"):
+        train_plan(task, PLAN, out=tmp_path / "run")
+    assert not (tmp_path / "run/checkpoint.new").exists()
+    monkeypatch.setattr(checkpoint, "save_file", real)
+    resumed = train_plan(task, PLAN, out=tmp_path / "run", resume=True)
+    assert resumed.to_json()["models"] == train_plan(task, PLAN).to_json()["models"]
+
+
+def test_the_checkpoint_before_is_used_if_the_newest_was_not_renamed(task, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(Stop):
+        train_plan(task, PLAN, out=tmp_path / "run", progress=stop_at(9))
+    (tmp_path / "run/checkpoint").rename(tmp_path / "run/checkpoint.old")
+    resumed = train_plan(task, PLAN, out=tmp_path / "run", resume=True)
+    assert resumed.to_json()["models"] == train_plan(task, PLAN).to_json()["models"]
+
+
+def test_a_changed_model_file_is_noticed(task, tmp_path):
+    train_plan(task, PLAN, out=tmp_path / "run")
+    models = tmp_path / "run/models"
+    other = train_plan(task, Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=9), out=tmp_path / "other")
+    (models / "p1.bottom.safetensors").write_bytes((tmp_path / "other/models/p1.bottom.safetensors").read_bytes())
+    with pytest.raises(cl.RunError, match="changed since the run"):
+        Run.open(tmp_path / "run", task, PLAN)
+    (models / "p1.bottom.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(cl.RunError, match="Could not load"):
+        Run.open(tmp_path / "run", task, PLAN)
+    (models / "p1.bottom.safetensors").unlink()
+    with pytest.raises(cl.RunError, match="run is damaged"):
+        Run.open(tmp_path / "run", task, PLAN)
+    assert other.metrics
+
+
+def test_early_stopping_restores_the_best_epoch(task):
+    task = task.hold_out(0.25, cl.rng.generator(0))
+    recipe = cl.Recipe(epochs=40, batch_size=16, lr=0.05, patience=3)
+    run = cl.train(task, bottoms=bottom, top=top, recipe=recipe)
+    losses = [record["valid_loss"] for record in run.history]
+    best = min(range(len(losses)), key=losses.__getitem__)
+    assert len(losses) < 40 and len(losses) == best + 1 + 3
+    now = cl.party.loss_of(run.session.predict(task.valid), task.labels[task.valid])
+    assert float(now) == pytest.approx(losses[best], rel=1e-6)
+
+
+def test_divergence_is_told_in_one_sentence(task):
+    with pytest.raises(cl.RunError, match="Training diverged in epoch"):
+        cl.train(task, recipe=cl.Recipe(batch_size=32, optimiser=cl.Optimiser.SGD, lr=1e20))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"recipe": cl.Recipe(batch_size=500)}, "at least one batch of 500 training rows, got 120"),
+        ({"recipe": cl.Recipe(batch_size=32, patience=2)}, "validation part"),
+        ({"bottoms": {"p0": torch.nn.Linear(4, 2)}}, "bottom model for party 'p1'"),
+        ({"device": "cuda"}, "not available here"),
+        ({"width": 0}, "width=0"),
+        ({"epochs": 0}, "epochs=0"),
+    ],
+)
+def test_bad_arguments(task, options, message):
+    if options.get("device") == "cuda" and torch.cuda.is_available():
+        options = {"device": "cuda:99"}
+        message = ""
+    with pytest.raises(cl.CutlayerError, match=message):
+        cl.train(task, **{"recipe": cl.Recipe(batch_size=32), **options})
+
+
+def test_modules_passed_in_are_not_changed(task):
+    modules = {name: bottom(features, 6) for name, features in task.features.items()}
+    before = {name: checkpoint.digest(module) for name, module in modules.items()}
+    cl.train(task, bottoms=modules, recipe=RECIPE)
+    assert {name: checkpoint.digest(module) for name, module in modules.items()} == before
+
+
+def test_the_global_random_state_is_left_alone(task):
+    state = torch.get_rng_state()
+    cl.train(task, bottoms=bottom, top=top, recipe=RECIPE, defences=NOISE)
+    assert torch.equal(torch.get_rng_state(), state)

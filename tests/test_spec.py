@@ -1,0 +1,61 @@
+"""Names and settings as text, and back."""
+
+import pytest
+
+import cutlayer.cut
+import cutlayer.defences
+from cutlayer.cut import Cut
+from cutlayer.defence import Defence
+from cutlayer.errors import ConfigError
+from cutlayer.spec import describe, find, kebab, parse, settings
+
+
+@pytest.mark.parametrize(
+    ("name", "spelt"),
+    [
+        ("MaxNorm", "max-norm"),
+        ("LabelDP", "label-dp"),
+        ("DPNoise", "dp-noise"),
+        ("Sum", "sum"),
+        ("VFLRecon", "vfl-recon"),
+    ],
+)
+def test_kebab(name, spelt):
+    assert kebab(name) == spelt
+
+
+def test_every_defence_survives_the_round_trip():
+    for cls in find(cutlayer.defences, Defence).values():
+        again = parse(describe(cls()), cutlayer.defences, Defence, "defence")
+        assert type(again) is cls and vars(again) == vars(cls())
+
+
+def test_settings_are_read_by_annotation():
+    def thing(*, a: int, b: float | None = None, c: tuple[int, ...] = (), d: bool = False) -> None: ...
+
+    assert settings("a=3,b=1e-3,c=4-5,d=true", thing, "thing") == {"a": 3, "b": 1e-3, "c": (4, 5), "d": True}
+    assert settings("b=none", thing, "thing") == {"b": None}
+    assert settings("", thing, "thing") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gausian-noise", "Unknown defence 'gausian-noise'.*Did you mean 'gaussian-noise'"),
+        ("gaussian-noise:sdt=1", "Unknown setting 'sdt' of defence gaussian-noise: expected one of std"),
+        ("gaussian-noise:std=loud", "Expected std of defence gaussian-noise to be a number, got 'loud'"),
+        ("gaussian-noise:std", "settings as key=value, got 'std'"),
+        ("gaussian-noise:std=-1", "std=-1"),
+        ("gaussian-noise:on=nowhere", "Unknown on of defence gaussian-noise 'nowhere'"),
+        ("max-norm:scale=1", "Unknown setting 'scale' of defence max-norm: expected none"),
+        ("no_such_module.Thing", "Could not import defence 'no_such_module.Thing'"),
+        ("cutlayer.cut.Sum", "to be a subclass of Defence"),
+    ],
+)
+def test_mistakes_are_told(text, message):
+    with pytest.raises(ConfigError, match=message):
+        parse(text, cutlayer.defences, Defence, "defence")
+
+
+def test_a_class_of_the_users_own_is_imported():
+    assert isinstance(parse("cutlayer.cut.Concat", cutlayer.cut, Cut, "cut"), cutlayer.cut.Concat)

@@ -4,7 +4,8 @@ CutlayerError            every error a user can cause; the command line prints i
 ├── ConfigError          an argument or option outside what is allowed
 ├── DataError            a table or dataset that cannot be used as it is
 ├── ProtocolError        a message that does not follow the protocol (wrong step, shape, sender)
-└── RunError             a run folder that is missing, unfinished or damaged
+├── RunError             a run folder that is missing, unfinished or damaged
+└── Interrupted          the user stopped a run (Ctrl-C); says how to go on; exit 130
 """
 
 
@@ -26,3 +27,7 @@ class ProtocolError(CutlayerError):
 
 class RunError(CutlayerError):
     """A run folder that is missing, unfinished or damaged."""
+
+
+class Interrupted(CutlayerError):
+    """The user stopped a run; says how to go on."""

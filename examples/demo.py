@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from scipy.stats import t
 
 import cutlayer as cl
 from cutlayer.report import plots
@@ -108,31 +108,43 @@ def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
     return cl.Report(rows), gallery
 
 
-def leaks(row: dict[str, Any]) -> bool:
-    """Whether the whole interval is on the far side of the baseline."""
-    return bool(row["high"] < row["baseline"] if row["metric"] in plots.LESS_IS_MORE else row["low"] > row["baseline"])
+def leaks(rows: list[dict[str, Any]]) -> bool:
+    """Whether an attack beats its baseline on these seeds: a 95% interval of the difference stays above zero."""
+    sign = -1 if rows[0]["metric"] in plots.LESS_IS_MORE else 1
+    gains = np.array([sign * (row["value"] - row["baseline"]) for row in rows])
+    if len(rows) == 1:
+        margin = (rows[0]["high"] - rows[0]["low"]) / 2
+    else:
+        margin = t.ppf(0.975, len(rows) - 1) * gains.std(ddof=1) / len(rows) ** 0.5
+    return bool(gains.mean() - margin > 0)
 
 
-def conclusions(summary: list[dict[str, Any]]) -> list[str]:
-    """One sentence per defence, from the figures alone: beaten means that an attack beats its baseline."""
-    undefended = {row["task"]: row["utility"] for row in summary if row["defence"] == "none"}
+def conclusions(report: cl.Report) -> list[str]:
+    """One sentence per defence, from the figures alone."""
+    accuracy: dict[tuple[str, str], list[float]] = {}
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in report.rows:
+        accuracy.setdefault((row["defence"], row["task"]), []).append(row["utility"])
+        cells.setdefault((row["defence"], row["attack"].split(":")[0]), []).append(row)
     lines = []
-    for defence in dict.fromkeys(row["defence"] for row in summary):
-        rows = [row for row in summary if row["defence"] == defence]
-        beaten = [row["attack"].split(":")[0] for row in rows if leaks(row)]
-        held = [row["attack"].split(":")[0] for row in rows if not leaks(row)]
-        text = f"beaten by {', '.join(beaten) or 'no attack'}" + (f", not by {', '.join(held)}" if held else "")
+    for defence in dict.fromkeys(defence for defence, _ in cells):
+        verdicts = {attack: leaks(rows) for (name, attack), rows in cells.items() if name == defence}
+        beaten = [attack for attack, verdict in verdicts.items() if verdict]
+        held = [attack for attack, verdict in verdicts.items() if not verdict]
+        parts = [f"falls to {', '.join(beaten)}"] if beaten else []
+        parts += [f"does not fall to {', '.join(held)}"] if held else []
         if defence != "none":
-            costs = {row["task"]: 100 * (row["utility"] - undefended[row["task"]]) for row in rows}
-            text += "; accuracy " + ", ".join(f"{cost:+.1f} points ({task})" for task, cost in costs.items())
-        lines.append(f"{'Undefended' if defence == 'none' else defence}: {text}.")
+            tasks = [task for name, task in accuracy if name == defence]
+            costs = {task: np.mean(accuracy[defence, task]) - np.mean(accuracy["none", task]) for task in tasks}
+            parts += [f"accuracy {100 * cost:+.1f} points on {task!r}" for task, cost in costs.items()]
+        lines.append(f"{'undefended' if defence == 'none' else defence}: {'; '.join(parts)}.")
     return lines
 
 
 def show(console: Console, summary: list[dict[str, Any]], seeds: int) -> None:
     """Print a table per task."""
     for task in dict.fromkeys(row["task"] for row in summary):
-        table = Table(title=task, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+        table = Table(title=task, title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
         for heading in ("defence", "attack", "metric"):
             table.add_column(heading, overflow="fold")
         for heading in ("leakage", "baseline", "accuracy"):
@@ -150,12 +162,9 @@ def show(console: Console, summary: list[dict[str, Any]], seeds: int) -> None:
             )
             last = row["defence"]
         console.print(table)
-    over = (
-        f"means over {seeds} seeds, ± a 95% interval"
-        if seeds > 1
-        else "one seed, ± a 95% interval over rows or batches"
-    )
-    console.print(f"{over}; a lower mse leaks more, a higher accuracy or auc leaks more")
+        console.print()
+    over = f"over {seeds} seeds" if seeds > 1 else "over rows or batches"
+    console.print(f"± a 95% interval {over}; a high accuracy or auc leaks, and so does a low mse")
     console.print("baseline: the best guess with the same rows and hints, but without the view\n")
 
 
@@ -219,11 +228,11 @@ def main() -> None:
         for name in ("trade-off.png", "reconstructions.png"):
             shutil.copyfile(options.out / name, options.docs / name)
     show(console, summary, options.seeds)
-    console.print("An attack that beats its baseline, interval included, beats the defence:")
-    for line in conclusions(summary):
-        console.print(line, highlight=False)
-    console.print("No attack was adapted to a defence: one that fails here may succeed with more effort.")
-    console.print(f"Look at {options.out / 'report.html'} and the two plots beside it: {', '.join(FILES[1::2])}.")
+    console.print("A defence falls to an attack that beats its baseline (95% sure, over seeds):")
+    for line in conclusions(report):
+        console.print(f"- {line}", highlight=False)
+    console.print("No attack was adapted to a defence; one that fails here may yet succeed.\n")
+    console.print(f"Results are in {options.out}/: {', '.join(FILES)}.", highlight=False)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 import errno
 import sys
+from typing import Any
 
-import click
 import typer
 
 from cutlayer.cli import attack, bench, listing, train
-from cutlayer.errors import CutlayerError
+from cutlayer.errors import CutlayerError, Interrupted
 from cutlayer.version import __version__
+
+USAGE: type[Any] = typer.BadParameter.__mro__[2]  # click's ClickException: Typer brings its own copy of click
 
 app = typer.Typer(
     name="cutlayer",
@@ -34,13 +36,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0, 2 for a user's mistake, 130 for Ctrl-C."""
     try:
         result = app(args=arguments, standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        code = result if isinstance(result, int) else 0
+        return _say("Interrupted.", 130) if code == 130 else code
+    except Interrupted as stop:
+        return _say(str(stop), 130)
     except CutlayerError as error:
         return _say(str(error), 2)
-    except click.ClickException as error:
+    except USAGE as error:
         return _say(" ".join(error.format_message().split()), 2)
-    except (KeyboardInterrupt, click.Abort) as stop:
-        return _say(str(stop) or "Interrupted.", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("Interrupted.", 130)
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         sys.stderr.close()
         return 0

@@ -76,7 +76,7 @@ def train(
     from cutlayer._validate import at_least, one_of
     from cutlayer.cli import options, show
     from cutlayer.data import table as read_table
-    from cutlayer.errors import ConfigError
+    from cutlayer.errors import ConfigError, Interrupted
     from cutlayer.models import named
     from cutlayer.plan import Plan
     from cutlayer.recipe import Optimiser, Recipe
@@ -131,7 +131,7 @@ def train(
         stopped = "Interrupted."
         if out and (out / "checkpoint").exists():
             stopped += f" The last checkpoint is in {out}; go on with the same command and --resume."
-        raise KeyboardInterrupt(stopped) from None
+        raise Interrupted(stopped) from None
     record = run.to_json()
     if json:
         show.dump(record)

@@ -1,5 +1,6 @@
 """Task: a table cut into columns per party, with labels, and rows for training, validation and test."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from cutlayer.errors import DataError
 from cutlayer.sparse import SparseRows
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")  # also the name of its files
 
 
 class Goal(Enum):
@@ -63,6 +66,9 @@ class Task:
     source: Mapping[str, Any] = field(default_factory=dict)  # the call that makes this task again (JSON values)
 
     def __post_init__(self) -> None:
+        for party in {*self.features, self.label_party}:
+            if not NAME.fullmatch(party):
+                raise DataError(f"Expected a party's name of up to 32 letters, digits, - or _, got {party!r}.")
         rows = len(self.labels)
         for party, features in self.features.items():
             if len(features.values) != rows:

@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from cutlayer.attack import Asks, Form
+from cutlayer.attacks import ModelCompletion
+from cutlayer.attacks.model_completion import _average, _head, interleaved, sharpen
+from cutlayer.errors import ConfigError
+from cutlayer.view import Known, Own
+from tests.toy import FEATURE, rng, world
+
+
+def blobs(classes=3, bottom=None, shape=(4,)):
+    """A view whose attacker's bottom already sorts rows by class."""
+    toy = world(classes)
+    middles = 4 * torch.randn(classes, *shape, generator=rng(1))
+    inputs = middles[toy.labels] + torch.randn(len(toy.labels), *shape, generator=rng(2))
+    view = toy.view(FEATURE, Asks(labels=12), victim="bank")
+    return toy, replace(view, own={FEATURE: Own(inputs, bottom or nn.Identity())})
+
+
+def accuracy(toy, view, guess):
+    fresh = ~torch.isin(guess.rows, view.hints.labels.rows)
+    return float((guess.values[fresh] == toy.labels[guess.rows[fresh]]).double().mean())
+
+
+@pytest.mark.parametrize("attack", [ModelCompletion(labels=12), ModelCompletion(labels=12, ssl=True, epochs=4)], ids=str)
+def test_a_few_labels_name_the_classes(attack):
+    toy, view = blobs()
+    guess = attack.run(view, rng())
+    assert guess.form is Form.CLASSES and torch.equal(guess.rows, toy.manifest.train)
+    assert accuracy(toy, view, guess) > 0.9
+
+
+def test_a_trained_bottom_beats_the_majority_and_shuffled_labels_do_not():
+    attack, scores = ModelCompletion(labels=30), {}
+    for sealed in (False, True):
+        toy = world(3, sealed=sealed)
+        view = toy.view_for(attack)
+        scores[sealed] = accuracy(toy, view, attack.run(view, rng()))
+    assert scores[False] > 0.45
+    assert scores[True] == pytest.approx(1 / 3, abs=0.08)
+
+
+@pytest.mark.parametrize("ssl", [False, True])
+def test_feature_maps_are_flattened(ssl):
+    toy, view = blobs(bottom=nn.Sequential(nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), nn.Dropout(0.1)), shape=(1, 4, 3))
+    assert accuracy(toy, view, ModelCompletion(ssl=ssl, epochs=2 if ssl else None).run(view, rng())) > 0.8
+
+
+def test_the_head_is_the_papers():
+    embeddings = torch.randn(50, 4, generator=rng()) * 3 + 1
+    head = _head(embeddings, 3)
+    norm, relu, linear = head
+    assert isinstance(relu, nn.ReLU) and torch.equal(linear.weight, torch.ones(3, 4))
+    standard = (embeddings - embeddings.mean(0)) / (embeddings.var(0, unbiased=False) + norm.eps).sqrt()
+    by_hand = standard.clamp(min=0).sum(dim=1, keepdim=True) + linear.bias
+    assert torch.allclose(head.eval()(embeddings), by_hand, atol=1e-5)
+
+
+def test_sharpening_by_hand():
+    """T = 0.8: (0.8, 0.2) to the power 1.25 is (0.7566, 0.1337)."""
+    assert sharpen(torch.tensor([[0.8, 0.2]])).tolist()[0] == pytest.approx([0.8498, 0.1502], abs=1e-4)
+
+
+@pytest.mark.parametrize("count", [4, 7])
+def test_interleaving_halves_both_kinds_and_keeps_the_order(count):
+    seen = []
+    inputs = torch.arange(float(count))[:, None]
+    assert torch.equal(interleaved(lambda x: seen.append(x) or x, inputs), inputs)
+    assert [x[:, 0].tolist() for x in seen] == [list(range(0, count, 2)), list(range(1, count, 2))]
+
+
+def test_the_average_follows_and_weights_shrink():
+    fast, slow = nn.Linear(1, 1), nn.Linear(1, 1)
+    for module, value in ((fast, 1.0), (slow, 0.0)):
+        nn.init.constant_(module.weight, value)
+        nn.init.constant_(module.bias, value)
+    _average(slow, fast, 0.5)
+    assert slow.weight.item() == pytest.approx(0.001) and fast.weight.item() == 0.5 and fast.bias.item() == 0.5
+
+
+def test_what_it_refuses():
+    toy, view = blobs()
+    ids = replace(view, own={FEATURE: Own(torch.zeros(400, 3, dtype=torch.int64), nn.Embedding(2, 4))})
+    ModelCompletion(epochs=2).run(ids, rng())  # token ids are fine, as long as nothing is mixed
+    with pytest.raises(ConfigError, match="dense-only"):
+        ModelCompletion(ssl=True).run(ids, rng())
+    for told in (None, Known(torch.arange(0), torch.arange(0))):
+        with pytest.raises(ConfigError, match="known labels"):
+            ModelCompletion().run(replace(view, hints=replace(view.hints, labels=told)), rng())
+    assert ModelCompletion().applies(world(0).manifest) == "classes-only"
+    for wrong in ({"labels": 0}, {"epochs": 0}, {"steps": 0}, {"lr": -1.0}):
+        with pytest.raises(ConfigError):
+            ModelCompletion(**wrong)

@@ -1,0 +1,18 @@
+"""Shared by all tests: what a defence's owner knows about a batch."""
+
+import pytest
+import torch
+
+from cutlayer.defence import Local, Place
+
+
+@pytest.fixture
+def local():
+    """Make a Local: `local(Place.GRADIENT, seed=1, labels=...)`."""
+
+    def make(place=Place.GRADIENT, *, seed=0, training=True, rows=None, inputs=None, labels=None):
+        rng = torch.Generator().manual_seed(seed)
+        rows = torch.arange(0) if rows is None else rows
+        return Local(place, rng, training, rows, inputs, labels)
+
+    return make

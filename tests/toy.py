@@ -1,0 +1,190 @@
+"""Small federations, trained in plain torch and recorded by hand: what attacks are tested on."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from cutlayer.attack import Asks, Attack, Target
+from cutlayer.cut import Concat, Roster
+from cutlayer.defence import Role
+from cutlayer.message import Batch, Kind, Message, Phase
+from cutlayer.rng import Stream
+from cutlayer.transcript import Keep, Transcript
+from cutlayer.view import Hints, Known, Manifest, Own, View, view_of
+
+LABEL, FEATURE, OTHER = "bank", "shop", "tele"
+ROSTER = Roster(LABEL, (LABEL, FEATURE, OTHER))
+COLUMNS = {LABEL: 3, FEATURE: 8, OTHER: 5}
+ROWS, TEST, BATCH, EPOCHS = 400, 80, 40, 5
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@dataclass(frozen=True)
+class World:
+    """A trained federation, with its truth. `sealed` worlds have labels that nothing depends on."""
+
+    manifest: Manifest
+    transcript: Transcript
+    features: Mapping[str, Tensor]
+    labels: Tensor
+    bottoms: Mapping[str, nn.Module]
+    top: nn.Module
+
+    def view(self, party: str, asks: Asks | None = None, victim: str = "") -> View:
+        """What a party saw, holds and was told."""
+        is_label = party == LABEL
+        own = Own(
+            self.features[party],
+            copy.deepcopy(self.bottoms[party]),
+            labels=self.labels if is_label else None,
+            top=copy.deepcopy(self.top) if is_label else None,
+        )
+        view = view_of(self.transcript, frozenset({party}), self.manifest, {party: own})
+        return replace(view, hints=self.hints(asks or Asks(), party), victim=victim)
+
+    def view_for(self, attack: Attack) -> View:
+        """The view on which an attack is to be run."""
+        party = LABEL if attack.by is Role.LABEL_PARTY else FEATURE
+        victim = LABEL if attack.target is Target.LABELS else (OTHER if party == FEATURE else FEATURE)
+        return self.view(party, attack.asks, victim)
+
+    def hints(self, asks: Asks, party: str) -> Hints:
+        """Grant what is asked: labels as even over classes as can be."""
+        others = [name for name in ROSTER.order if name != party]
+        train = self.manifest.train
+        known = train[: asks.features]
+        return Hints(
+            labels=self._even(asks.labels) if asks.labels else None,
+            features={n: Known(known, self.features[n][known]) for n in others} if asks.features else {},
+            bottoms={n: copy.deepcopy(self.bottoms[n]) for n in others} if asks.bottom else {},
+            shapes={n: tuple(self.features[n].shape[1:]) for n in others},
+        )
+
+    def _even(self, count: int) -> Known:
+        train = self.manifest.train
+        classes = self.labels[train]
+        same = classes[:, None] == classes[None]
+        turn = (same & torch.ones_like(same).tril(-1)).sum(dim=1)  # how many of its class came before
+        rows = train[turn.sort(stable=True).indices[:count]]
+        return Known(rows, self.labels[rows])
+
+
+@cache
+def world(classes: int = 2, sealed: bool = False, seed: int = 0) -> World:
+    """Train three parties on rows whose label depends on everyone's columns (0 classes: regression)."""
+    with Stream(seed, "toy").scope():
+        features = {name: torch.rand(ROWS, width) for name, width in COLUMNS.items()}
+        labels = _labels(features, classes)
+        bottoms: dict[str, nn.Module] = {
+            name: nn.Sequential(nn.Linear(width, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+            for name, width in COLUMNS.items()
+        }
+        top = nn.Sequential(nn.ReLU(), nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, classes or 1))
+        train, test = torch.arange(ROWS - TEST), torch.arange(ROWS - TEST, ROWS)
+        manifest = Manifest("toy", ROSTER, classes, train, test, BATCH, Concat())
+        transcript = Transcript(Keep("all"))
+        _train(transcript, manifest, features, labels, bottoms, top)
+        for model in (*bottoms.values(), top):
+            model.eval().requires_grad_(True)
+        _predict(transcript, torch.arange(ROWS), features, bottoms)
+        secret = labels[torch.randperm(ROWS)] if sealed else labels
+    return World(manifest, transcript, features, secret, bottoms, top)
+
+
+def _labels(features: Mapping[str, Tensor], classes: int) -> Tensor:
+    weight = {LABEL: 0.5, FEATURE: 1.0, OTHER: 0.5}
+    score = torch.stack([weight[n] * (values - 0.5).sum(dim=1) for n, values in features.items()]).sum(dim=0)
+    if classes == 0:
+        return score
+    if classes == 2:
+        return torch.bernoulli((2 * score - 2).sigmoid()).long()  # rare and uncertain, as in advertising
+    return torch.bucketize(score, score.quantile(torch.arange(1, classes) / classes))
+
+
+def _train(
+    transcript: Transcript,
+    manifest: Manifest,
+    features: Mapping[str, Tensor],
+    labels: Tensor,
+    bottoms: Mapping[str, nn.Module],
+    top: nn.Module,
+) -> None:
+    optimizer = torch.optim.Adam([p for m in (*bottoms.values(), top) for p in m.parameters()], lr=1e-2)
+    step = 0
+    for epoch in range(EPOCHS):
+        transcript.begin_epoch(epoch, epoch == EPOCHS - 1)
+        for rows in manifest.train[torch.randperm(len(manifest.train))].split(BATCH):
+            sent = {name: bottoms[name](features[name][rows]) for name in ROSTER.order}
+            for embedding in sent.values():
+                embedding.retain_grad()
+            outputs = top(torch.cat(list(sent.values()), dim=1))
+            targets = labels[rows]
+            loss = cross_entropy(outputs, targets) if manifest.classes else mse_loss(outputs[:, 0], targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            for name in ROSTER.feature_parties:
+                gradient = sent[name].grad
+                assert gradient is not None
+                record(transcript, Kind.EMBEDDING, name, rows, sent[name].detach(), step)
+                record(transcript, Kind.GRADIENT, name, rows, gradient, step)
+            step += 1
+
+
+def _predict(
+    transcript: Transcript, rows: Tensor, features: Mapping[str, Tensor], bottoms: Mapping[str, nn.Module]
+) -> None:
+    with torch.no_grad():
+        for name in ROSTER.feature_parties:
+            record(transcript, Kind.EMBEDDING, name, rows, bottoms[name](features[name][rows]), 10_000, Phase.PREDICT)
+
+
+def record(
+    transcript: Transcript,
+    kind: Kind,
+    party: str,
+    rows: Tensor,
+    payload: Tensor,
+    step: int = 0,
+    phase: Phase = Phase.TRAIN,
+) -> None:
+    """Keep one message between a feature party and the label party."""
+    sender, receiver = (party, LABEL) if kind is Kind.EMBEDDING else (LABEL, party)
+    transcript.write(Message(Batch(step, phase, rows), sender, receiver, kind, payload))
+
+
+def gradient_view(batches: list[tuple[Tensor, Tensor]], known: Known | None = None, classes: int = 2) -> View:
+    """A feature party's view of given gradients: (rows, payload) per batch."""
+    transcript = Transcript(Keep("all"))
+    transcript.begin_epoch(0, True)
+    for step, (rows, payload) in enumerate(batches):
+        record(transcript, Kind.GRADIENT, FEATURE, rows, payload, step)
+    rows = torch.cat([rows for rows, _ in batches])
+    manifest = Manifest("toy", ROSTER, classes, rows, rows[:0], len(batches[0][0]), Concat())
+    view = view_of(transcript, frozenset({FEATURE}), manifest, {FEATURE: Own(None, None)})
+    return replace(view, hints=Hints(labels=known), victim=LABEL)
+
+
+def inversion_view(bottom: nn.Module, inputs: Tensor, train: int = 0) -> View:
+    """The label party's white-box view of a prediction pass over inputs; the first `train` rows are not test rows."""
+    transcript, rows = Transcript(), torch.arange(len(inputs))
+    with torch.no_grad():
+        record(transcript, Kind.EMBEDDING, FEATURE, rows, bottom.eval()(inputs), phase=Phase.PREDICT)
+    manifest = Manifest("toy", ROSTER, 2, rows[:train], rows[train:], len(rows), Concat())
+    hints = Hints(bottoms={FEATURE: bottom}, shapes={FEATURE: tuple(inputs.shape[1:])})
+    view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: Own(None, None)})
+    return replace(view, hints=hints, victim=FEATURE)
+
+
+def auc(labels: Tensor, scores: Tensor) -> float:
+    """The chance that a positive scores above a negative; ties count half."""
+    positive, negative = scores[labels == 1, None], scores[labels == 0]
+    return float(((positive > negative).double() + (positive == negative).double() / 2).mean())

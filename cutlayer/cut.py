@@ -14,6 +14,8 @@ from torch import Tensor
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk
 
+Shape = tuple[int, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Roster:
@@ -63,8 +65,8 @@ class Cut:
     Subclasses say how embeddings join; secure cuts replace the three talks as well.
     """
 
-    def width(self, widths: list[int]) -> int:
-        """Width of the joint input, given each party's."""
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """Shape of one row of the joint input, given one row of each party's embedding."""
         raise NotImplementedError
 
     def join(self, embeddings: list[Tensor]) -> Tensor:
@@ -103,9 +105,11 @@ class Cut:
 class Concat(Cut):
     """Embeddings stand side by side (SplitNN, HashVFL)."""
 
-    def width(self, widths: list[int]) -> int:
-        """Widths add up."""
-        return sum(widths)
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """Widths (or channels) add up; what follows them must be the same."""
+        if len({shape[1:] for shape in shapes}) > 1:
+            raise ConfigError(f"Expected embeddings that differ in their first size only, got {shapes}.")
+        return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
     def join(self, embeddings: list[Tensor]) -> Tensor:
         """Concatenate along the second axis (channels, for convolutional embeddings)."""
@@ -115,13 +119,13 @@ class Concat(Cut):
 class Sum(Cut):
     """Embeddings are added (FedAdOb, binary reconstruction)."""
 
-    def width(self, widths: list[int]) -> int:
-        """All parties must have the same width."""
-        if len(set(widths)) > 1:
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """All parties must send the same shape."""
+        if len(set(shapes)) > 1:
             raise ConfigError(
-                f"Expected embeddings of one width to add, got widths {widths}; use --cut concat or equal widths."
+                f"Expected embeddings of one shape to add, got {shapes}; use --cut concat or one --width."
             )
-        return widths[0]
+        return shapes[0]
 
     def join(self, embeddings: list[Tensor]) -> Tensor:
         """Add in the roster's order, so that the result does not depend on who answered first."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import torch
@@ -53,10 +54,10 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
     """Make each party with its own columns, models, defences and random stream."""
     cut = plan.cut
     bottoms = {name: _bottom(task, plan, name) for name in task.features}
-    widths = [_width(bottoms[name], features) for name, features in task.features.items()]
+    shapes = [_shape(bottoms[name], features) for name, features in task.features.items()]
     label, roster = task.label_party, roster_of(task)
     with Stream(plan.seed, label, "init", "top").scope():
-        top = _made(plan.top, cut.width(widths), task.outputs)
+        top = _made(plan.top, prod(cut.shape(shapes)), task.outputs)
         for defence in plan.defences:
             top = defence.model(top, _setting(task, plan, label, "top"))
     labels = training_labels(task)
@@ -136,17 +137,15 @@ def _values(task: Task, name: str, device: str) -> Tensor | SparseRows:
     return task.features[name].values.to(device)
 
 
-def _width(bottom: nn.Module, features: Features) -> int:
-    """Width of an embedding, found by embedding two rows; leaves the module as it was."""
-    trained = bottom.training
-    with torch.no_grad(), Stream(0, "width").scope():
+def _shape(bottom: nn.Module, features: Features) -> tuple[int, ...]:
+    """Shape of one row's embedding, found by embedding two rows with a copy of the module."""
+    with torch.no_grad(), Stream(0, "shape").scope():
         embedding: Tensor = deepcopy(bottom).eval()(features.values.index_select(0, torch.tensor([0, 1])))
-    bottom.train(trained)
     if embedding.dim() < 2 or len(embedding) != 2:
         raise ConfigError(
             f"Expected a bottom to return one row per input row, got shape {tuple(embedding.shape)} for 2 rows."
         )
-    return embedding.shape[1]
+    return tuple(embedding.shape[1:])
 
 
 def describe_all(defences: Sequence[Defence]) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ class Gallery:
         shown = self.images[self.rows].copy()
         shown[:, :, self.own :] = guess.values[places][:, 0].numpy()
         self.guesses[defence] = shown
-        self.notes[defence] = f"error {finding.value:.3f} (baseline {finding.baseline:.3f})"
+        self.notes[defence] = f"error {finding.value:.3f}\nbaseline {finding.baseline:.3f}"
 
     def draw(self, path: Path) -> None:
         """Write the picture."""
@@ -86,7 +86,7 @@ def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
         cl.audit(
             task,
             defences={"none": [], NOISE: [noise], LABEL_DP: [label_dp]},
-            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01, steps=1000)],
+            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01)],
             seeds=range(seeds),
             progress=lambda text: say(f"{task.name}: {text}"),
             on_guess=gallery.keep,

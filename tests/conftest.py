@@ -5,6 +5,8 @@ import torch
 
 from cutlayer.defence import Local, Place
 
+torch.set_num_threads(1)  # the tensors here are tiny: threads only wait for each other
+
 
 @pytest.fixture
 def local():

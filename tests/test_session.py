@@ -137,8 +137,11 @@ def test_prediction_leaves_models_and_batch_norm_as_they_were():
 
 
 def test_sums_need_one_width():
-    with pytest.raises(cl.ConfigError, match=r"one width to add, got widths \[4, 5\]"):
-        cl.Sum().width([4, 5])
+    with pytest.raises(cl.ConfigError, match=r"one shape to add, got \[\(4,\), \(5,\)\]"):
+        cl.Sum().shape([(4,), (5,)])
+    with pytest.raises(cl.ConfigError, match="differ in their first size only"):
+        cl.Concat().shape([(4, 2, 2), (4, 3, 3)])
+    assert cl.Concat().shape([(4, 2, 2), (5, 2, 2)]) == (9, 2, 2)
 
 
 def test_a_bottom_that_loses_rows_is_refused():

@@ -105,7 +105,7 @@ def _labels(features: Mapping[str, Tensor], classes: int) -> Tensor:
     if classes == 0:
         return score
     if classes == 2:
-        return torch.bernoulli((2 * score - 2).sigmoid()).long()  # rare and uncertain, as in advertising
+        return torch.bernoulli((score - 2).sigmoid()).long()  # rare and uncertain, as in advertising
     return torch.bucketize(score, score.quantile(torch.arange(1, classes) / classes))
 
 
@@ -144,7 +144,15 @@ def _predict(
 ) -> None:
     with torch.no_grad():
         for name in ROSTER.feature_parties:
-            record(transcript, Kind.EMBEDDING, name, rows, bottoms[name](features[name][rows]), 10_000, Phase.PREDICT)
+            record(
+                transcript,
+                Kind.EMBEDDING,
+                name,
+                rows,
+                bottoms[name](features[name][rows]),
+                10_000,
+                Phase.PREDICT,
+            )
 
 
 def record(

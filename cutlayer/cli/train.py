@@ -30,6 +30,14 @@ def train(
         str | None,
         Option(help="Table columns without --party: even, random, importance, correlation.", rich_help_panel=DATA),
     ] = None,
+    coding: Annotated[
+        str | None, Option(help="Table categories: onehot (default) or integer codes.", rich_help_panel=DATA)
+    ] = None,
+    scaling: Annotated[
+        str | None, Option(help="Table numbers: standard (default), minmax or none.", rich_help_panel=DATA)
+    ] = None,
+    missing: Annotated[str | None, Option(help="Table gaps: impute (default) or refuse.", rich_help_panel=DATA)] = None,
+    test: Annotated[float | None, Option(help="Table rows kept for testing (0.2).", rich_help_panel=DATA)] = None,
     valid: Annotated[float, Option(help="Share of training rows held out for validation.", rich_help_panel=DATA)] = 0.0,
     bottom: Annotated[
         str, Option(help="Bottom model: mlp:hidden=64-32, lenet, ...", rich_help_panel=MODEL)
@@ -107,16 +115,21 @@ def train(
     if (data is None) == (table is None):
         raise ConfigError("Expected either --data NAME or --table FILE (see `cutlayer list datasets`).")
     if data is not None:
-        if label or party or id_column or partition:
-            raise ConfigError("--label, --party, --id-column and --partition describe a --table, not a --data set.")
+        if label or party or id_column or partition or coding or scaling or missing or test is not None:
+            raise ConfigError(
+                "--label, --party, --id-column, --partition, --coding, --scaling, --missing and --test describe "
+                "a --table, not a --data set."
+            )
         task = options.dataset(data, parties=parties, label_party=label_party)
     else:
         if label is None:
             raise ConfigError("Expected --label COLUMN with --table: which column is to be predicted?")
         if party and (parties or partition):
             raise ConfigError("Expected either --party NAME=COLUMNS or --parties N with --partition, got both.")
+        given = {"coding": coding, "scaling": scaling, "missing": missing, "test": test}
         task = read_table(
             str(table),
+            **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
             label=label,
             parties=options.parties(party) if party else parties,
             partition="columns" if party else partition or "even",

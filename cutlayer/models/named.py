@@ -56,14 +56,14 @@ def linear(features: Features, width: int, *, bias: bool = False) -> nn.Module:
     return MLP(prod(features.values.shape[1:]), [width], bias=bias, sparse=isinstance(features.values, SparseRows))
 
 
-def lenet(features: Features, width: int, *, batch_norm: bool = True) -> nn.Module:
-    """Two convolutions, then a linear layer (FedAdOb)."""
-    return LeNet(_image(features), width=width, batch_norm=batch_norm)
+def lenet(features: Features, width: int, *, batch_norm: bool = True, flat: bool = True) -> nn.Module:
+    """Two convolutions, then a linear layer; flat=false sends the feature maps themselves (FedAdOb)."""
+    return LeNet(_image(features), width=width if flat else None, batch_norm=batch_norm)
 
 
-def alexnet(features: Features, width: int) -> nn.Module:
-    """Five convolutions, then a linear layer (FedAdOb)."""
-    return AlexNet(_image(features), width=width)
+def alexnet(features: Features, width: int, *, flat: bool = True) -> nn.Module:
+    """Five convolutions, then a linear layer; flat=false sends the feature maps themselves (FedAdOb)."""
+    return AlexNet(_image(features), width=width if flat else None)
 
 
 def resnet18(features: Features, width: int, *, max_pool: bool = False) -> nn.Module:

@@ -4,6 +4,7 @@ Colours are Okabe and Ito's, safe for colour-blind readers, and every series has
 own: no colour carries a meaning alone. Figures are made without pyplot, so nothing is global.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 from pathlib import Path
@@ -47,8 +48,10 @@ def trade_off(rows: Sequence[Row], path: Out) -> None:
     figure = Figure(figsize=(max(5.2, 3.9 * across), 3.6 * down + 0.7), layout="constrained")
     if not threats:
         figure.text(0.5, 0.5, "no attack applied", ha="center", va="center", color=INK)
-    for number, group in enumerate(threats.values(), start=1):
-        _panel(figure.add_subplot(down, across, number), group, style)
+    short = Counter(_short(attack) for attack in {attack for _, attack, _ in threats})
+    for number, ((_, attack, _), group) in enumerate(threats.items(), start=1):
+        heading = _short(attack) if short[_short(attack)] == 1 else "\n".join(wrap(attack, 44))
+        _panel(figure.add_subplot(down, across, number), heading, group, style)
     if threats:
         handles: list[Any] = [_handle(name, *style[name]) for name in names]
         handles.append(Line2D([], [], color=GREY, linestyle="--", label="baseline: best guess without the view"))
@@ -60,18 +63,18 @@ def _handle(name: str, colour: str, marker: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=8, linestyle="none", label=name)
 
 
-def _panel(axes: Axes, rows: Sequence[Row], style: Mapping[str, tuple[str, str]]) -> None:
+def _panel(axes: Axes, heading: str, rows: Sequence[Row], style: Mapping[str, tuple[str, str]]) -> None:
     first, baselines = rows[0], [row["baseline"] for row in rows]
     if max(baselines) > min(baselines):
         axes.axvspan(min(baselines), max(baselines), color=PALE, zorder=0)
     axes.axvline(float(np.mean(baselines)), color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     for row in rows:
         colour, marker = style[row["defence"]]
-        bars = [[row["value"] - row["low"]], [row["high"] - row["value"]]] if isfinite(row["low"]) else None
+        sides = [[max(0.0, row["value"] - row["low"])], [max(0.0, row["high"] - row["value"])]]
         axes.errorbar(
             row["value"],
             row["utility"],
-            xerr=bars,
+            xerr=sides if isfinite(row["low"]) else None,
             marker=marker,
             color=colour,
             markersize=9,
@@ -86,12 +89,12 @@ def _panel(axes: Axes, rows: Sequence[Row], style: Mapping[str, tuple[str, str]]
     if high - low < 0.1:  # differences of a few rows must not fill the panel
         middle = (low + high) / 2
         low, high = middle - 0.05, middle + 0.05
-    axes.set_ylim(low, max(min(high, 1.01), low + 0.02))  # no utility measure exceeds 1
+    axes.set_ylim(low, max(min(high, 1.005), low + 0.02))  # no utility measure exceeds 1
     if first["metric"] in LESS_IS_MORE:
         axes.invert_xaxis()
     title = f"{first['target']} of {first['victim']}, by {first['attacker']}"
     task = f"{first['task']}: " if first.get("task") else ""
-    axes.set_title(f"{task}{title}\n{_short(first['attack'])}", fontsize=10, color=INK, loc="left")
+    axes.set_title(f"{task}{title}\n{heading}", fontsize=10, color=INK, loc="left")
     axes.set_xlabel(f"{_named(first['metric'])} of the attack\nmore leaks →", fontsize=9, color=INK)
     axes.set_ylabel(f"{_named(first['utility_metric'])} of the model", fontsize=9, color=INK)
     axes.tick_params(labelsize=8, colors=INK)
@@ -129,7 +132,7 @@ def reconstructions(
             axes.spines[:].set_color(PALE)
             if own_columns:
                 axes.axvline(own_columns - 0.5, color=COLOURS[2], linewidth=1.2)
-        label = "\n".join([*wrap(name, 22), *wrap((notes or {}).get(name, ""), 26)])
+        label = "\n".join([*wrap(name, 22), *(notes or {}).get(name, "").splitlines()])
         line[0].set_ylabel(label, rotation=0, ha="right", va="center", labelpad=8, fontsize=9, color=INK)
     if own_columns:
         text = "the attacker holds what is left of the line; right of it: the truth, then its guesses"
@@ -139,8 +142,8 @@ def reconstructions(
 
 
 def _short(attack: str) -> str:
-    """An attack's name, with its settings where they fit."""
-    return attack if len(attack) <= 40 else attack.split(":")[0]
+    """An attack's name without its settings."""
+    return attack.split(":")[0]
 
 
 def _named(metric: str) -> str:

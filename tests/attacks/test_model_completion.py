@@ -26,7 +26,11 @@ def accuracy(toy, view, guess):
     return float((guess.values[fresh] == toy.labels[guess.rows[fresh]]).double().mean())
 
 
-@pytest.mark.parametrize("attack", [ModelCompletion(labels=12), ModelCompletion(labels=12, ssl=True, epochs=4)], ids=str)
+@pytest.mark.parametrize(
+    "attack",
+    [ModelCompletion(labels=12), ModelCompletion(labels=12, ssl=True, epochs=4)],
+    ids=["labels", "ssl"],
+)
 def test_a_few_labels_name_the_classes(attack):
     toy, view = blobs()
     guess = attack.run(view, rng())
@@ -83,7 +87,7 @@ def test_the_average_follows_and_weights_shrink():
 
 
 def test_what_it_refuses():
-    toy, view = blobs()
+    _, view = blobs()
     ids = replace(view, own={FEATURE: Own(torch.zeros(400, 3, dtype=torch.int64), nn.Embedding(2, 4))})
     ModelCompletion(epochs=2).run(ids, rng())  # token ids are fine, as long as nothing is mixed
     with pytest.raises(ConfigError, match="dense-only"):

@@ -26,7 +26,12 @@ def make(*layers):
         return nn.Sequential(*(layer() for layer in layers)).eval()
 
 
-CONV = (lambda: nn.Conv2d(1, 6, 3, padding=1), nn.ReLU, lambda: nn.MaxPool2d(2), lambda: nn.Conv2d(6, 8, 3, padding=1))
+CONV = (
+    lambda: nn.Conv2d(1, 6, 3, padding=1),
+    nn.ReLU,
+    lambda: nn.MaxPool2d(2),
+    lambda: nn.Conv2d(6, 8, 3, padding=1),
+)
 DENSE = (nn.Flatten, lambda: nn.Linear(64, 48), nn.ReLU, lambda: nn.Linear(48, 24))
 
 
@@ -37,16 +42,32 @@ def test_total_variation_by_hand():
 
 
 def test_the_objective_by_hand():
-    attack = ModelInversion(tv=2.0, l2=3.0)
+    attack = ModelInversion(tv=2.0, l2=3.0, relative=False)
     x, target = torch.tensor([[[[1.0, 2.0]]], [[[0.0, 0.0]]]]), torch.tensor([[0.0, 0.0], [1.0, 3.0]])
     values = attack._objective(nn.Flatten(), x, target)
     assert values.tolist() == pytest.approx([2.5 + 2 * 1 + 3 * 2.5, 5.0])
+    relative = ModelInversion(tv=2.0, l2=3.0)._objective(nn.Flatten(), x, target)  # the mean of H^2 is 2.5
+    assert relative.tolist() == pytest.approx([1 + 2 * 1 + 3 * 2.5, 2.0])
+    assert ModelInversion()._objective(nn.Flatten(), x, torch.zeros(2, 2)).isfinite().all()
+
+
+def test_small_messages_are_no_defence():
+    bottom, truth = make(*CONV), images()
+    small = make(*CONV)
+    with torch.no_grad():
+        small[3].weight.mul_(1e-3)
+        small[3].bias.mul_(1e-3)
+    attack = ModelInversion(steps=100)
+    guesses = [attack.run(inversion_view(b, truth), rng()).values for b in (bottom, small)]
+    assert torch.allclose(*guesses, atol=0.02)
 
 
 @pytest.mark.parametrize("layers", [CONV, DENSE], ids=["conv", "dense"])
 def test_images_come_back_through_a_known_bottom(layers):
     truth = images()
-    guess = ModelInversion(images=10, steps=300, tv=0.01).run(inversion_view(make(*layers), truth, train=2), rng())
+    guess = ModelInversion(images=10, steps=300, tv=0.3, l2=0.01).run(
+        inversion_view(make(*layers), truth, train=2), rng()
+    )
     assert guess.form is Form.VALUES and guess.rows.tolist() == list(range(2, 12))
     assert guess.values.shape == (10, 1, 8, 8)
     assert guess.values.min() >= 0 and guess.values.max() <= 1
@@ -58,14 +79,14 @@ def test_images_come_back_through_a_known_bottom(layers):
 def test_messages_that_depend_on_nothing_give_nothing():
     truth, bottom = images(), make(*DENSE)
     view = inversion_view(bottom, truth[torch.randperm(12, generator=rng(3))])
-    guess = ModelInversion(steps=300, tv=0.01).run(view, rng())
+    guess = ModelInversion(steps=300, tv=0.3, l2=0.01).run(view, rng())
     assert (guess.values - truth).pow(2).mean() > (truth - truth.mean(dim=0)).pow(2).mean()
 
 
 def test_rows_of_tables_are_recovered_and_not_clipped():
     truth = 3 * torch.randn(9, 5, generator=rng(2))
     bottom = make(lambda: nn.Linear(5, 8))
-    guess = ModelInversion(steps=2000, lr=0.1, l2=0.0).run(inversion_view(bottom, truth), rng())
+    guess = ModelInversion(steps=800, lr=0.1, l2=0.0).run(inversion_view(bottom, truth), rng())
     assert (guess.values - truth).abs().max() < 0.05
 
 
@@ -79,7 +100,7 @@ def test_the_best_restart_is_chosen_by_the_objective(monkeypatch):
 
 def test_rows_do_not_depend_on_their_neighbours():
     truth, bottom = images(), make(*CONV)
-    attack = ModelInversion(start="zeros", steps=40)
+    attack = ModelInversion(start="zeros", steps=40, relative=False)
     all_rows = attack.run(inversion_view(bottom, truth), rng()).values
     few = attack.run(inversion_view(bottom, truth[:3]), rng()).values
     assert torch.allclose(all_rows[:3], few, atol=1e-4)
@@ -119,6 +140,13 @@ def test_what_else_it_refuses():
     view = inversion_view(make(lambda: nn.Linear(2, 4)), torch.rand(3, 2, generator=rng()), train=3)
     with pytest.raises(RunError, match="test rows"):
         ModelInversion().run(view, rng())
-    for wrong in ({"images": 0}, {"steps": 0}, {"lr": 0}, {"tv": -1}, {"start": "ones"}, {"low": 1, "high": 1}):
+    for wrong in (
+        {"images": 0},
+        {"steps": 0},
+        {"lr": 0},
+        {"tv": -1},
+        {"start": "ones"},
+        {"low": 1, "high": 1},
+    ):
         with pytest.raises(ConfigError):
             ModelInversion(**wrong)

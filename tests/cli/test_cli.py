@@ -151,6 +151,7 @@ MISTAKES = {
     "both": (["--data", "wine", "--table", "x.csv"], "either --data NAME or --table FILE"),
     "no label": (["--table", "{table}"], "Expected --label"),
     "party for data": (["--data", "wine", "--party", "a=b"], "describe a --table"),
+    "unknown coding": (["--table", "{table}", "--label", "y", "--coding", "hot"], "Unknown coding 'hot'"),
     "missing file": (["--table", "nowhere.csv", "--label", "y", "--party", "a=a", "--party", "b=b"], "nowhere.csv"),
     "label absent": (["--table", "{table}", "--label", "z", "--party", "a=a", "--party", "b=b"], "'z'"),
     "party column absent": (["--table", "{table}", "--label", "y", "--party", "a=a", "--party", "b=q"], "'q'"),

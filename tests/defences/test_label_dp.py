@@ -99,7 +99,7 @@ def test_without_a_prior_a_tenth_of_epsilon_buys_noisy_frequencies():
 
 
 def test_the_noise_on_counts_is_laplace_of_scale_two_over_epsilon():
-    labels = torch.zeros(50_000, dtype=torch.int64)
+    labels = torch.zeros(5_000, dtype=torch.int64)
     labels[::2] = 1
     draws = torch.stack([noisy_frequencies(labels, 2, 1.0, rng(s)) for s in range(3000)]) * len(labels)
     noise = draws[:, 0] - draws[:, 1]  # the difference of two Laplace: variance 2 * 2 * 2^2 = 16
@@ -131,7 +131,12 @@ def test_what_it_refuses():
         LabelDP().labels(torch.rand(3, 3), setting())
     with pytest.raises(ConfigError, match="over 3 classes"):
         LabelDP(mode="rr-with-prior", prior=(0.5, 0.5)).labels(torch.tensor([0]), setting())
-    for wrong in ({"epsilon": 0}, {"mode": "lp"}, {"prior": (1.0,)}, {"mode": "rr-with-prior", "prior": (0.0, 0.0)}):
+    for wrong in (
+        {"epsilon": 0},
+        {"mode": "lp"},
+        {"prior": (1.0,)},
+        {"mode": "rr-with-prior", "prior": (0.0, 0.0)},
+    ):
         with pytest.raises(ConfigError):
             LabelDP(**wrong)
 

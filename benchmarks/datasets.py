@@ -1,0 +1,64 @@
+"""Load every dataset from its real files and write what was found to results/datasets.csv.
+
+    CUTLAYER_DATA=... python benchmarks/datasets.py
+
+Also checks the sets of the binary reconstruction paper: which columns of the feature party are
+two-valued, and that its columns are linearly independent.
+"""
+
+import csv
+import io
+import time
+from pathlib import Path
+
+import torch
+
+from cutlayer.data import describe, load
+from cutlayer.run import write_text
+from cutlayer.sparse import SparseRows
+
+TWO_VALUED = {
+    "bank": ["contact"],
+    "credit": ["SEX"],
+    "mushroom": ["bruises", "gill-attachment", "gill-spacing", "gill-size", "stalk-shape"],
+    "nursery": ["finance"],
+    "covertype": [f"wilderness_area_{number}" for number in range(1, 5)],
+}
+
+
+def main() -> None:
+    """Load, count, check, write."""
+    rows = []
+    for about in describe():
+        start = time.perf_counter()
+        task = load(about.name)
+        seconds = time.perf_counter() - start
+        shapes = {name: "x".join(map(str, f.values.shape[1:])) for name, f in task.features.items()}
+        rows.append(
+            {
+                "dataset": about.name,
+                "rows": len(task.labels),
+                "train": len(task.train),
+                "test": len(task.test),
+                "classes": len(task.classes) or "regression",
+                "inputs": " ".join(f"{name}={shape}" for name, shape in shapes.items()),
+                "seconds": round(seconds, 1),
+            }
+        )
+        print(rows[-1], flush=True)
+        if about.name in TWO_VALUED:
+            features = task.features["party2"]
+            assert not isinstance(features.values, SparseRows)
+            values = features.values.double()
+            two = [c.name for c, v in zip(features.columns, values.T, strict=True) if len(v.unique()) == 2]
+            assert two == TWO_VALUED[about.name], two
+            assert int(torch.linalg.matrix_rank(values.T @ values)) == values.shape[1]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(Path(__file__).parent.parent / "results/datasets.csv", text.getvalue())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What every attack must keep to. Classes are found, not listed: a new file is tested as it is added."""
+
+import hashlib
+import inspect
+from pathlib import Path
+
+import pytest
+import torch
+
+import cutlayer.attacks
+from cutlayer.attack import Attack, Form, Target
+from cutlayer.defence import Role
+from cutlayer.spec import describe, find, parse
+from tests.toy import World, rng, world
+
+FOUND = find(cutlayer.attacks, Attack)
+ROOT = Path(__file__).parents[2]
+
+
+def digest(view) -> str:
+    """A hash over everything that an attack is given: messages, own data and models, hints."""
+    total = hashlib.sha256()
+
+    def add(tensor):
+        if tensor is not None:
+            total.update(tensor.detach().contiguous().numpy().tobytes())
+
+    def add_model(model):
+        for tensor in model.state_dict().values() if model is not None else ():
+            add(tensor)
+        modules = model.modules() if model is not None else ()
+        total.update(str([module.training for module in modules]).encode())
+        parameters = model.parameters() if model is not None else ()
+        total.update(str([(p.requires_grad, p.grad is None) for p in parameters]).encode())
+
+    for message in view.messages:
+        add(message.batch.rows)
+        add(message.payload)
+    for own in view.own.values():
+        add(own.features)
+        add(own.labels)
+        add_model(own.bottom)
+        add_model(own.top)
+    hints = view.hints
+    for known in ([] if hints.labels is None else [hints.labels], hints.features.values()):
+        for told in known:
+            add(told.rows)
+            add(told.values)
+    for model in hints.bottoms.values():
+        add_model(model)
+    add(view.manifest.train)
+    add(view.manifest.test)
+    return total.hexdigest()
+
+
+@pytest.fixture(params=sorted(FOUND))
+def attack(request):
+    return FOUND[request.param]()
+
+
+def fitting(attack: Attack) -> World:
+    """The first toy federation that an attack applies to."""
+    for classes in (2, 3, 0):
+        if attack.applies(world(classes).manifest) is None:
+            return world(classes)
+    pytest.skip("applies to none of the toy federations")
+
+
+def test_it_keeps_the_contract(attack):
+    """Repeatable from its generator; the view and global random state stay; one finite guess per row."""
+    toy = fitting(attack)
+    view = toy.view_for(attack)
+    before, state = digest(view), torch.random.get_rng_state()
+    guess = attack.run(view, rng(1))
+    assert digest(view) == before, "the view was changed"
+    assert torch.equal(torch.random.get_rng_state(), state), "global random state was used"
+    check_guess(guess, attack, toy, view)
+    again = attack.run(view, rng(1))
+    assert torch.equal(guess.rows, again.rows) and torch.equal(guess.values, again.values)
+
+
+def check_guess(guess, attack, toy, view):
+    assert guess.rows.dtype == torch.int64 and guess.rows.ndim == 1 and len(guess.rows)
+    assert guess.rows.unique().numel() == len(guess.rows) == len(guess.values)
+    known_rows = torch.cat([toy.manifest.train, toy.manifest.test])
+    assert torch.isin(guess.rows, known_rows).all()
+    assert guess.values.isfinite().all() and not guess.values.requires_grad
+    if guess.form is Form.VALUES:
+        assert attack.target is Target.FEATURES
+        assert tuple(guess.values.shape[1:]) == view.hints.shapes[view.victim]
+    else:
+        assert attack.target is Target.LABELS and guess.values.ndim == 1
+    if guess.form is Form.CLASSES:
+        assert guess.values.dtype == torch.int64
+        assert guess.values.min() >= 0 and guess.values.max() < toy.manifest.classes
+    assert guess.groups is None or guess.groups.shape == guess.rows.shape
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_settings_are_by_keyword_have_defaults_and_can_be_spelled(name):
+    cls = FOUND[name]
+    for parameter in inspect.signature(cls).parameters.values():
+        assert parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+    made = cls()
+    assert made.name == name
+    assert describe(parse(made.describe(), cutlayer.attacks, Attack, "attack")) == made.describe()
+    assert isinstance(cls.by, Role) and isinstance(cls.target, Target)
+    assert getattr(cutlayer.attacks, cls.__name__) is cls and cls.__name__ in cutlayer.attacks.__all__
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_its_words_are_there(name):
+    cls = FOUND[name]
+    doc = inspect.getdoc(cls) or ""
+    assert "Sees:" in doc and "Needs:" in doc, "say what it sees and what it must know"
+    assert "arXiv:" in doc or "Paper:" in doc, "name the paper"
+    file = Path(inspect.getfile(cls)).stem
+    assert (ROOT / "tests" / "attacks" / f"test_{file}.py").exists(), "write a test file"
+    assert f"| `{name}` |" in (ROOT / "docs" / "ref-attacks.md").read_text(), "add a line to the docs"

@@ -1,0 +1,142 @@
+"""The documentation is true: its code runs, its links lead somewhere, and it names everything there is."""
+
+import csv
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import cutlayer.attacks
+import cutlayer.defences
+from cutlayer.attack import Attack
+from cutlayer.cli import main
+from cutlayer.defence import Defence
+from cutlayer.spec import find
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+RUN = ("README.md", "docs/tutorial-*.md", "docs/how-to-*.md")
+EXECUTED = [page for pattern in RUN for page in sorted(ROOT.glob(pattern))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = (("cutlayer",), ("python", "-m", "cutlayer"))  # others, such as make, are not run
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """(language, code) of every fenced block."""
+    return FENCE.findall(page.read_text())
+
+
+def commands(code: str) -> list[list[str]]:
+    """The arguments of every cutlayer command in a console block."""
+    found = []
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        for start in COMMANDS:
+            if tuple(words[: len(start)]) == start:
+                found.append(words[len(start) :])
+    return found
+
+
+def run_python(code: str, namespace: dict) -> None:
+    """Run a block; one that starts with `# name.py` is that file, and its tests are called."""
+    if title := re.match(r"# (\w+\.py)\n", code):
+        Path(title[1]).write_text(code)
+    before = set(namespace)
+    exec(compile(code, title[1] if title else "block", "exec"), namespace)
+    for key in sorted(set(namespace) - before):
+        if key.startswith("test_"):
+            namespace[key]()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder with the table that the how-to page speaks of."""
+    rng = random.Random(0)
+    with (tmp_path / "customers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["customer", "age", "income", "visits", "basket", "default"])
+        for number in range(400):
+            age, income, visits, basket = rng.randint(18, 90), rng.gauss(40, 9), rng.randint(0, 30), rng.gauss(25, 8)
+            default = "yes" if income + basket - visits + rng.gauss(0, 5) < 50 else "no"
+            writer.writerow([f"c{number}", age, f"{income:.2f}", visits, f"{basket:.2f}", default])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules, threads = set(sys.modules), torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield tmp_path
+    torch.set_num_threads(threads)
+    for module in set(sys.modules) - modules:
+        if str(tmp_path) in str(getattr(sys.modules[module], "__file__", "")):
+            del sys.modules[module]
+
+
+@pytest.mark.parametrize("page", EXECUTED, ids=name)
+def test_every_code_block_runs(page, folder):
+    namespace: dict = {"__name__": "page"}
+    for language, code in blocks(page):
+        if language == "python":
+            run_python(code, namespace)
+        elif language in ("console", "bash"):
+            for arguments in commands(code):
+                assert main(arguments) == 0, f"cutlayer {shlex.join(arguments)}"
+
+
+def test_only_cutlayer_commands_are_run():
+    code = "$ make demo  # long\n$ cutlayer train \\\n    --data digits\ncutlayer list\n$ python -m cutlayer list\n"
+    assert commands(code) == [["train", "--data", "digits"], ["list"], ["list"]]
+
+
+def test_pages_with_code_are_found():
+    assert [name(page) for page in EXECUTED if "tutorial" in name(page)] == ["docs/tutorial-first-run.md"]
+    assert sum(len(blocks(page)) for page in EXECUTED) > 15
+
+
+@pytest.mark.parametrize(
+    ("page", "package", "base"),
+    [("ref-attacks.md", cutlayer.attacks, Attack), ("ref-defences.md", cutlayer.defences, Defence)],
+)
+def test_every_attack_and_defence_is_documented(page, package, base):
+    text = (ROOT / "docs" / page).read_text()
+    assert [plug_in for plug_in in find(package, base) if f"`{plug_in}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    inside = [link.split("#")[0] for link in links if not link.startswith(("http", "mailto:", "#"))]
+    assert [link for link in inside if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_path_of_a_machine_is_shown(page):
+    assert re.findall(r"(?<![\w.])/(?:home|root|work|tmp|Users|mnt|opt)/\S*|[A-Z]:\\\S*", page.read_text()) == []
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert [p.name for p in (ROOT / "docs").glob("*-*.md") if f"({p.name})" not in index] == []
+
+
+def test_the_demo_runs_and_replaces_only_its_own_folder(tmp_path):
+    def demo():
+        command = [sys.executable, ROOT / "examples" / "demo.py", "--seeds", "1", "--out", tmp_path / "demo"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+    first = demo()
+    assert first.returncode == 0, first.stderr
+    assert "model-completion" in first.stdout and "baseline" in first.stdout
+    files = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert files == ["findings.csv", "reconstructions.png", "report.html", "trade-off.png"]
+    (tmp_path / "demo" / "mine.txt").write_text("precious")
+    second = demo()
+    assert second.returncode != 0 and "move it away" in second.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"] and (tmp_path / "demo" / "mine.txt").exists()

@@ -60,7 +60,8 @@ def inversion() -> list[dict[str, Any]]:
 
     def keep(name: str, seed: int, attack: cl.Attack, guess: cl.Guess, finding: cl.Finding) -> None:
         if seed == SEEDS[0]:
-            guesses["originals"] = task.features["party1"].values[guess.rows[:10], 0].numpy()
+            values = task.features["party1"].values.index_select(0, guess.rows[:10])
+            guesses["originals"] = values.to_dense()[:, 0].numpy()
             guesses[f"{name}: error {finding.value:.3f}, mean image {finding.baseline:.3f}"] = guess.values[
                 :10, 0
             ].numpy()
@@ -95,9 +96,7 @@ def main() -> None:
     writer.writerows(rows)
     write_text(RESULTS / "first-findings.csv", text.getvalue())
     for row in rows:
-        print(
-            f"{row['task']:7} {row['defence']:22} {row['metric']:8} {row['value']:.4f} {row['baseline']:.4f} {row['attack']}"
-        )
+        print(*(row[key] for key in ("task", "defence", "metric", "value", "baseline", "attack")))
 
 
 if __name__ == "__main__":

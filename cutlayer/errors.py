@@ -4,6 +4,7 @@ CutlayerError            every error a user can cause; the command line prints i
 ├── ConfigError          an argument or option outside what is allowed
 ├── DataError            a table or dataset that cannot be used as it is
 ├── ProtocolError        a message that does not follow the protocol (wrong step, shape, sender)
+├── Inapplicable         an attack that cannot run on this view; the finding says why
 ├── RunError             a run folder that is missing, unfinished or damaged
 └── Interrupted          the user stopped a run (Ctrl-C); says how to go on; exit 130
 """
@@ -31,3 +32,7 @@ class RunError(CutlayerError):
 
 class Interrupted(CutlayerError):
     """The user stopped a run; says how to go on."""
+
+
+class Inapplicable(CutlayerError):
+    """An attack that cannot run on this view; its text is the reason, such as "dense-only"."""

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.errors import CutlayerError
+from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.metrics.utility import auc
 from cutlayer.rng import generator
@@ -68,7 +68,11 @@ def judge(
         for victim in victims(attack, view):
             hints = grant(attack.asks, view, secret, generator(seed, "hints", str(attack.asks)))
             told = replace(view, hints=hints, victim=victim)
-            guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
+            try:
+                guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
+            except Inapplicable as error:
+                findings.append(_inapplicable(attack, view, str(error)))
+                continue
             finding = score(attack, told, guess, secret)
             on_guess(attack, guess, finding)
             findings.append(finding)

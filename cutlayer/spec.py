@@ -6,6 +6,7 @@ Nothing is registered: a class is found because its file lies in the package.
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Mapping
 from enum import Enum
 from types import ModuleType, NoneType, UnionType
@@ -15,6 +16,7 @@ from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
 
 T = TypeVar("T")
+DASH = re.compile(r"(?<![eE])-")  # between the numbers of a list, not in an exponent
 
 
 def kebab(name: str) -> str:
@@ -98,7 +100,7 @@ def _read(text: str, hint: Any, what: str) -> Any:
         one_of(what, text, [str(a) for a in args])
         return next(a for a in args if str(a) == text)
     if origin is tuple:
-        return tuple(_read(part, args[0], what) for part in text.split("-"))
+        return tuple(_read(part, args[0], what) for part in DASH.split(text))
     if inspect.isclass(hint) and issubclass(hint, Enum):
         one_of(what, text, [str(member.value) for member in hint])
         return hint(text)

@@ -31,10 +31,12 @@ def test_every_defence_survives_the_round_trip():
 
 
 def test_settings_are_read_by_annotation():
-    def thing(*, a: int, b: float | None = None, c: tuple[int, ...] = (), d: bool = False) -> None: ...
+    def thing(
+        *, a: int, b: float | None = None, c: tuple[int, ...] = (), d: bool = False, e: tuple[float, ...] = ()
+    ) -> None: ...
 
     assert settings("a=3,b=1e-3,c=4-5,d=true", thing, "thing") == {"a": 3, "b": 1e-3, "c": (4, 5), "d": True}
-    assert settings("b=none", thing, "thing") == {"b": None}
+    assert settings("b=none,e=1e-3-0.5", thing, "thing") == {"b": None, "e": (1e-3, 0.5)}
     assert settings("", thing, "thing") == {}
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from cutlayer._validate import at_least, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
-from cutlayer.errors import ConfigError
+from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.rng import Stream, numpy_generator
 from cutlayer.sparse import SparseRows
 from cutlayer.view import Known, View
@@ -126,7 +126,7 @@ class _Mixer:
 
     def __init__(self, features: Tensor | SparseRows, rows: Tensor, known: Known, targets: Tensor, seed: int) -> None:
         if isinstance(features, SparseRows) or not features.is_floating_point():
-            raise ConfigError("Expected dense numbers to mix; model-completion with ssl=true is dense-only.")
+            raise Inapplicable("dense-only")
         self.features = features
         self.rows = rows
         self.known = known.rows

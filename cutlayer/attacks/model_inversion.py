@@ -9,7 +9,7 @@ from torch import Generator, Tensor, nn
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
-from cutlayer.errors import ConfigError, RunError
+from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.view import View
@@ -146,7 +146,7 @@ def _victim(view: View) -> tuple[str, nn.Module, tuple[int, ...]]:
     if victim not in view.hints.bottoms:
         raise ConfigError(f"Expected the bottom model of {victim!r} as a hint; model-inversion needs it.")
     if victim not in view.hints.shapes:
-        raise ConfigError(f"Expected dense inputs at {victim} of a known shape; model-inversion is dense-only.")
+        raise Inapplicable("dense-only")
     bottom = copy.deepcopy(view.hints.bottoms[victim]).eval().requires_grad_(False)
     return victim, bottom, tuple(view.hints.shapes[victim])
 
@@ -168,7 +168,4 @@ def _check_dense(bottom: nn.Module, sample: Tensor) -> None:
         with torch.no_grad():
             bottom(sample)
     except (AttributeError, IndexError, RuntimeError, TypeError) as error:
-        raise ConfigError(
-            f"Expected a bottom that takes dense numbers of shape {tuple(sample.shape[1:])}; "
-            f"model-inversion is dense-only ({type(error).__name__})."
-        ) from error
+        raise Inapplicable("dense-only") from error

@@ -7,7 +7,7 @@ from torch import nn
 from cutlayer.attack import Asks, Form
 from cutlayer.attacks import ModelCompletion
 from cutlayer.attacks.model_completion import _average, _head, interleaved, sharpen
-from cutlayer.errors import ConfigError
+from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Known, Own
 from tests.toy import FEATURE, rng, world
 
@@ -90,7 +90,7 @@ def test_what_it_refuses():
     _, view = blobs()
     ids = replace(view, own={FEATURE: Own(torch.zeros(400, 3, dtype=torch.int64), nn.Embedding(2, 4))})
     ModelCompletion(epochs=2).run(ids, rng())  # token ids are fine, as long as nothing is mixed
-    with pytest.raises(ConfigError, match="dense-only"):
+    with pytest.raises(Inapplicable, match="dense-only"):
         ModelCompletion(ssl=True).run(ids, rng())
     for told in (None, Known(torch.arange(0), torch.arange(0))):
         with pytest.raises(ConfigError, match="known labels"):

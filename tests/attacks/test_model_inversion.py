@@ -5,7 +5,7 @@ from torch import nn
 from cutlayer.attack import Form
 from cutlayer.attacks import ModelInversion
 from cutlayer.attacks.model_inversion import total_variation
-from cutlayer.errors import ConfigError, RunError
+from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.sparse import SparseRows
@@ -130,7 +130,7 @@ def test_inputs_that_cannot_be_searched_are_refused_in_one_sentence():
     for bottom in (Sparse(), nn.Embedding(9, 2), nn.Linear(3, 2)):
         hints = type(view.hints)(bottoms={FEATURE: bottom}, shapes=view.hints.shapes)
         told = type(view)(view.parties, view.manifest, view.channels, view.own, hints, FEATURE)
-        with pytest.raises(ConfigError, match="dense-only"):
+        with pytest.raises(Inapplicable, match="dense-only"):
             ModelInversion().run(told, rng())
     with pytest.raises(ConfigError, match="bottom model"):
         ModelInversion().run(world().view("bank", victim=FEATURE), rng())

@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import cutlayer as cl
 from cutlayer.models import named
 from cutlayer.report.plots import reconstructions
@@ -88,7 +86,6 @@ def say(text: str) -> None:
 
 def main() -> None:
     """Run everything and write one table."""
-    torch.set_num_threads(1)
     rows = label_scores() + completion() + inversion()
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]))

@@ -15,8 +15,9 @@ from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
 from cutlayer.judge import Finding, Secret, judge
+from cutlayer.metrics.interval import mean_interval
 from cutlayer.run import Run, write_text
-from cutlayer.training import train
+from cutlayer.training import train, using_threads
 from cutlayer.view import View
 
 OnGuess = Callable[[Attack, Guess, Finding], None]
@@ -38,6 +39,7 @@ def attack_run(
     *,
     by: str | None = None,
     seed: int = 0,
+    threads: int = 1,
     on_guess: OnGuess = lambda attack, guess, finding: None,
 ) -> list[Finding]:
     """Attack a finished run. `by` names the attacking party, else the first that fits each attack."""
@@ -51,7 +53,8 @@ def attack_run(
             views[key] = run.view(name, predict=rows)
         return views[key]
 
-    return judge(attacks, view_for, secret_of(run), seed=seed, on_guess=on_guess)
+    with using_threads(threads):
+        return judge(attacks, view_for, secret_of(run), seed=seed, on_guess=on_guess)
 
 
 def _attacker(task: Task, attack: Attack) -> str:
@@ -94,8 +97,7 @@ def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     mean = {key: float(np.mean([row[key] for row in rows])) for key in ("value", "baseline", "utility")}
     low, high = rows[0]["low"], rows[0]["high"]
     if len(rows) > 1:
-        margin = 1.96 * float(np.std([row["value"] for row in rows], ddof=1)) / len(rows) ** 0.5
-        low, high = mean["value"] - margin, mean["value"] + margin
+        _, low, high = mean_interval([row["value"] for row in rows])
     return rows[0] | mean | {"low": low, "high": high, "seeds": len(rows)}
 
 

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
+from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc
 from cutlayer.rng import generator
 from cutlayer.sparse import SparseRows
@@ -125,16 +126,16 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         truth = _dense(secret.features[view.victim], rows)
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
         baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
-        metric, value, low, high = "mse", *_interval(errors)
+        metric, value, low, high = "mse", *mean_interval(errors)
     elif guess.form is Form.CLASSES:
         hits = (secret.labels[rows] == values).double().numpy()
         baseline, name = best_classes(_inputs(view, rows), _known_inputs(view, told), told, secret.labels[rows])
-        metric, value, low, high = "accuracy", *_interval(hits)
+        metric, value, low, high = "accuracy", *mean_interval(hits)
     else:
         groups = None if guess.groups is None else guess.groups[fresh].numpy()
         per_batch = _aucs(secret.labels[rows].numpy(), values.double().numpy(), groups)
         baseline, name = 0.5, "chance"
-        metric, value, low, high = "auc", *_interval(per_batch)
+        metric, value, low, high = "auc", *mean_interval(per_batch)
     return Finding(
         attack=attack.describe(),
         attacker="+".join(sorted(view.parties)),
@@ -169,12 +170,6 @@ def _inapplicable(attack: Attack, view: View, reason: str) -> Finding:
         status="does not apply",
         reason=reason,
     )
-
-
-def _interval(values: np.ndarray[Any, Any]) -> tuple[float, float, float]:
-    mean = float(values.mean())
-    margin = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return mean, mean - margin, mean + margin
 
 
 def _aucs(

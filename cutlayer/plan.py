@@ -21,6 +21,7 @@ from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, generator
 from cutlayer.session import Session
 from cutlayer.sparse import SparseRows
+from cutlayer.spec import describe
 
 #: A module per party, or a function from a party's features and the embedding's width to a module.
 Bottoms = Mapping[str, nn.Module] | Callable[[Features, int], nn.Module]
@@ -149,5 +150,5 @@ def _shape(bottom: nn.Module, features: Features) -> tuple[int, ...]:
 
 
 def describe_all(defences: Sequence[Defence]) -> tuple[str, ...]:
-    """The defences' spellings."""
-    return tuple(defence.describe() for defence in defences)
+    """The defences' spellings, with every setting."""
+    return tuple(describe(defence, full=True) for defence in defences)

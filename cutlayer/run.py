@@ -24,6 +24,7 @@ from cutlayer.errors import ConfigError, RunError
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.plan import Plan, assemble, describe_all, roster_of, target_scale
+from cutlayer.rng import Stream
 from cutlayer.session import Session
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
@@ -154,6 +155,8 @@ class Run:
                 raise RunError(f"Expected {path} to have the sha256 of run.json; the file changed since the run.")
         run.metrics = {k: v for k, v in record.items() if isinstance(v, float) and k != "seconds"}
         run.history, run.seconds = record["history"], record["seconds"]
+        for name, party in run.session.parties.items():  # or noise would repeat what training drew
+            party.stream = Stream(plan.seed, name, "reopened", device=plan.device)
         return run
 
 
@@ -175,10 +178,10 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     """The plan in words, for run.json and for comparing two runs."""
     recipe = vars(plan.recipe) | {
         "optimiser": plan.recipe.optimiser.value,
-        "schedule": describe(plan.recipe.schedule),
+        "schedule": describe(plan.recipe.schedule, full=True),
     }
     return {
-        "cut": describe(plan.cut),
+        "cut": describe(plan.cut, full=True),
         "width": plan.width,
         "defences": list(describe_all(plan.defences)),
         "recipe": recipe,

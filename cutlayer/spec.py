@@ -30,10 +30,17 @@ def kebab(name: str) -> str:
     return out
 
 
-def describe(thing: object) -> str:
-    """Spell an object: its class's name and its public settings."""
-    settings = ",".join(f"{k}={_plain(v)}" for k, v in vars(thing).items() if not k.startswith("_"))
-    return f"{kebab(type(thing).__name__)}{':' if settings else ''}{settings}"
+def describe(thing: object, *, full: bool = False) -> str:
+    """Spell an object: its class's name (dotted, if it is not one of ours) and its settings.
+
+    Settings at their default are left out, unless `full`: a record should not depend on defaults.
+    """
+    cls = type(thing)
+    name = kebab(cls.__name__) if cls.__module__.startswith("cutlayer.") else f"{cls.__module__}.{cls.__qualname__}"
+    usual = {n: p.default for n, p in inspect.signature(cls).parameters.items()}
+    chosen = {k: v for k, v in vars(thing).items() if not k.startswith("_") and (full or usual.get(k) != v)}
+    settings = ",".join(f"{k}={_plain(v)}" for k, v in chosen.items())
+    return f"{name}{':' if settings else ''}{settings}"
 
 
 def find(package: ModuleType, base: type[T]) -> dict[str, type[T]]:

@@ -3,7 +3,8 @@
 import errno
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cutlayer import checkpoint
+from cutlayer._validate import at_least
 from cutlayer.cut import Concat, Cut
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
@@ -40,6 +42,7 @@ def train(
     epochs: int | None = None,
     seed: int = 0,
     device: str = "cpu",
+    threads: int = 1,
     keep: Keep | str = "last",
     out: Path | str | None = None,
     resume: bool = False,
@@ -48,7 +51,8 @@ def train(
     """Train a split network and return the run; with `out`, write a run folder as well.
 
     The same arguments give bit-identical models, run after run, on one machine. `epochs` overrides
-    the recipe's. Modules passed in are copied, never changed.
+    the recipe's. Modules passed in are copied, never changed. `threads` is torch's number of CPU
+    threads meanwhile: sums, and so bits, depend on it, and small models gain nothing from a second.
     """
     recipe = recipe or Recipe()
     plan = Plan(
@@ -61,13 +65,14 @@ def train(
         seed=seed,
         device=device,
     )
-    return train_plan(task, plan, keep=keep, out=out, resume=resume, progress=progress)
+    return train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)
 
 
 def train_plan(
     task: Task,
     plan: Plan,
     *,
+    threads: int = 1,
     keep: Keep | str = "last",
     out: Path | str | None = None,
     resume: bool = False,
@@ -84,8 +89,9 @@ def train_plan(
     transcript = Transcript(keep, None if folder is None else folder / "transcript")
     run = Run(task, plan, assemble(task, plan, transcript.record), transcript)
     try:
-        _fit(run, folder, resume, progress)
-        run.metrics = run.evaluate(task.test)
+        with using_threads(threads):
+            _fit(run, folder, resume, progress)
+            run.metrics = run.evaluate(task.test)
         if folder:
             run.save(folder)
             shutil.rmtree(folder / "checkpoint", ignore_errors=True)
@@ -97,6 +103,18 @@ def train_plan(
             ) from error
         raise
     return run
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Let torch use so many CPU threads inside the block."""
+    at_least("threads", count, 1)
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _check(task: Task, plan: Plan) -> None:

@@ -208,7 +208,6 @@ def main() -> None:
     if options.seeds < 1:
         parser.error(f"Expected --seeds {options.seeds} to be at least 1.")
     check(options.out)
-    torch.set_num_threads(1)
     console = Console()
     console.print("Two parties hold one half of each image; party1 holds the labels. Training and attacking:")
     with steps(console, 12 * options.seeds) as say:

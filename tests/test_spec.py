@@ -26,8 +26,24 @@ def test_kebab(name, spelt):
 
 def test_every_defence_survives_the_round_trip():
     for cls in find(cutlayer.defences, Defence).values():
-        again = parse(describe(cls()), cutlayer.defences, Defence, "defence")
-        assert type(again) is cls and vars(again) == vars(cls())
+        for full in (True, False):
+            again = parse(describe(cls(), full=full), cutlayer.defences, Defence, "defence")
+            assert type(again) is cls and vars(again) == vars(cls())
+
+
+def test_defaults_are_left_out_unless_asked_for():
+    noise = cutlayer.defences.GaussianNoise(std=0.5)
+    assert describe(noise) == "gaussian-noise:std=0.5"
+    assert describe(noise, full=True) == "gaussian-noise:std=0.5,on=embedding,clip=None"
+
+
+class Mine(Defence):
+    """A defence of the user's own."""
+
+
+def test_a_class_from_elsewhere_is_spelt_with_its_path():
+    assert describe(Mine()) == "tests.test_spec.Mine"
+    assert isinstance(parse("tests.test_spec.Mine", cutlayer.defences, Defence, "defence"), Mine)
 
 
 def test_settings_are_read_by_annotation():

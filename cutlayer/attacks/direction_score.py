@@ -21,12 +21,13 @@ class DirectionScore(Attack):
     of that batch: an oracle. Here the attacker knows the labels of a few rows, once, and takes
     the gradients of the positive ones as it received them, defended and from whichever batch they
     fell in. Directions drift little within one epoch, so these serve for all batches; where they
-    drift more, this attack is weaker than the paper's (baselines.md, section 2). With several
+    drift more, this attack is weaker than the paper's. With several
     known positives the score is the mean cosine. Scores are never turned round.
 
     Sees: the gradients that the label party sent in the last kept epoch.
     Needs: `positives` rows known to be positive (as many negatives are granted with them, and not
     used); two classes.
+    Specification: baselines, section 2.
     Paper: Li et al., Label Leakage and Protection in Two-party Split Learning (arXiv:2102.08504).
     """
 

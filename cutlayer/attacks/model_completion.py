@@ -26,7 +26,7 @@ SHRINK = 0.02
 
 
 class ModelCompletion(Attack):
-    """Passive model completion, PMC (baselines.md, section 1).
+    """Passive model completion, PMC.
 
     The bottom was trained by the true labels, so its outputs already sort by class, and a head
     (batch norm, ReLU, linear with weights that start at 1) needs few labels to name them.
@@ -40,6 +40,7 @@ class ModelCompletion(Attack):
 
     Sees: no message at all.
     Needs: its own trained bottom and columns, and `labels` labelled training rows.
+    Specification: baselines, section 1.
     Paper: Fu et al., Label Inference Attacks Against Vertical Federated Learning (USENIX
     Security 2022).
     """

@@ -18,7 +18,7 @@ SMALL = 0.1  # spread of random starts: near the paper's zero, and what cannot b
 
 
 class ModelInversion(Attack):
-    """Regularised maximum likelihood with the victim's model in hand (rMLE; baselines.md, section 3).
+    """Regularised maximum likelihood with the victim's model in hand (rMLE).
 
     Each row minimises mean((f(x) - H)^2) + tv * TV(x) + l2 * mean(x^2), all rows at once. TV is
     squared, each direction divided by its number of differences, and left out where inputs are
@@ -34,6 +34,7 @@ class ModelInversion(Attack):
 
     Sees: the embeddings of the first `images` test rows, sent in the prediction phase.
     Needs: the victim's trained bottom (white box) and the shape of one of its rows; dense inputs.
+    Specification: baselines, section 3.
     Paper: He et al., Model Inversion Attacks Against Collaborative Inference (ACSAC 2019).
     """
 

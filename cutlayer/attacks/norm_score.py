@@ -13,7 +13,7 @@ from cutlayer.view import Manifest, View
 
 
 class NormScore(Attack):
-    """Score each training row by the length of its gradient (baselines.md, section 2).
+    """Score each training row by the length of its gradient.
 
     Scores are comparable within a batch, where all rows met the same weights, so the guess says
     which batch each belongs to. They are never turned round: a defence that makes positives short
@@ -21,6 +21,7 @@ class NormScore(Attack):
 
     Sees: the gradients that the label party sent in the last kept epoch.
     Needs: nothing else; two classes.
+    Specification: baselines, section 2.
     Paper: Li et al., Label Leakage and Protection in Two-party Split Learning (arXiv:2102.08504).
     """
 

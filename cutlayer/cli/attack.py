@@ -16,6 +16,7 @@ def attack(
     by: Annotated[str | None, Option(help="The attacking party; by default the first that fits.")] = None,
     seed: Annotated[int, Option(help="Of the attack's own draws and of the hints granted.")] = 0,
     threads: Annotated[int, Option(help="CPU threads.")] = 1,
+    trust: Annotated[bool, Option("--trust", help="Import plug-ins of your own that the run names.")] = False,
     out: Annotated[Path | None, Option(help="Write the findings to this CSV file.")] = None,
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -29,26 +30,21 @@ def attack(
     """
     from dataclasses import asdict
 
-    import torch
-
-    from cutlayer._validate import at_least
     from cutlayer.auditing import Report, attack_run
     from cutlayer.cli import options, show
     from cutlayer.errors import ConfigError
     from cutlayer.run import Run, read_record
 
-    at_least("threads", threads, 1)
-    torch.set_num_threads(threads)
     if out is not None and out.exists():
         raise ConfigError(f"The file {out} exists already; choose another --out.")
     chosen = options.attacks(attack or [])
     record = read_record(run)
-    opened = Run.open(run, options.task_again(record["task"]), options.plan_again(record["plan"]))
+    opened = Run.open(run, options.task_again(record["task"]), options.plan_again(record["plan"], trust))
     findings = []
     with show.progress_bar("attacking") as progress:
         for number, one in enumerate(chosen):
             progress(number, len(chosen), one.name)
-            findings += attack_run(opened, [one], by=by, seed=seed)
+            findings += attack_run(opened, [one], by=by, seed=seed, threads=threads)
     rows = [asdict(finding) for finding in findings]
     if out is not None:
         Report(rows).save(out)

@@ -21,7 +21,7 @@ def list_(
     from cutlayer.defence import Defence
     from cutlayer.models import named
     from cutlayer.papers import PAPERS
-    from cutlayer.spec import find
+    from cutlayer.spec import describe, find
 
     def first_line(thing: object) -> str:
         return (inspect.getdoc(thing) or "").splitlines()[0]
@@ -31,7 +31,7 @@ def list_(
         for n, c in find(cutlayer.attacks, Attack).items()
     ]
     defences: list[dict[str, object]] = [
-        {"name": c().describe(), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()
+        {"name": describe(c(), full=True), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()
     ]
     datasets: list[dict[str, object]] = [
         {"name": a.name, "rows": a.rows, "columns": a.columns, "classes": a.classes, "about": a.about}

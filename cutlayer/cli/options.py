@@ -90,8 +90,11 @@ def task_again(source: Mapping[str, Any]) -> Task:
     return held_out(task, share, seed)
 
 
-def plan_again(record: Mapping[str, Any]) -> Plan:
-    """Make the plan of a run.json again."""
+def plan_again(record: Mapping[str, Any], trust: bool) -> Plan:
+    """Make the plan of a run.json again. Code that it names is imported only if the user trusts it."""
+    foreign = [s for s in [record["cut"], *record["defences"]] if "." in s.partition(":")[0]]
+    if foreign and not trust:
+        raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")
     if "custom" in (record["bottoms"], record["top"]):
         raise RunError("The run was trained with modules of your own; open it in Python with cutlayer.Run.open.")
     recipe = dict(record["recipe"])

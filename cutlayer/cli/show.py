@@ -44,8 +44,8 @@ def progress_bar(title: str) -> Iterator[OnProgress]:
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table."""
     made = Table(title=title, title_justify="left", header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
+    for number, column in enumerate(columns):
+        made.add_column(column, overflow="fold", no_wrap=number == 0 and max(len(str(row[0])) for row in rows) < 24)
     for row in rows:
         made.add_row(*(figure(cell) for cell in row))
     Console().print(made)

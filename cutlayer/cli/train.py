@@ -79,9 +79,7 @@ def train(
     cutlayer train --data digits --epochs 30 --out runs/digits
     cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
     """
-    import torch
-
-    from cutlayer._validate import at_least, one_of
+    from cutlayer._validate import one_of
     from cutlayer.cli import options, show
     from cutlayer.data import table as read_table
     from cutlayer.errors import ConfigError, Interrupted
@@ -90,8 +88,6 @@ def train(
     from cutlayer.recipe import Optimiser, Recipe
     from cutlayer.training import train_plan
 
-    at_least("threads", threads, 1)
-    torch.set_num_threads(threads)
     one_of("optimiser", optimiser, [member.value for member in Optimiser])
     plan = Plan(
         bottoms=named.bottom(bottom),
@@ -139,7 +135,7 @@ def train(
     task = options.held_out(task, valid, seed)
     try:
         with show.progress_bar("training") as progress:
-            run = train_plan(task, plan, keep=keep, out=out, resume=resume, progress=progress)
+            run = train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)
     except KeyboardInterrupt:
         stopped = "Interrupted."
         if out and (out / "checkpoint").exists():

@@ -11,7 +11,7 @@ from cutlayer.rng import normal_like
 
 
 class GaussianNoise(Defence):
-    """Add N(0, std^2) to every entry of an embedding or of a gradient (baselines.md, section 8).
+    """Add N(0, std^2) to every entry of an embedding or of a gradient.
 
     `std` is in units of the message as sent. The loss is a mean over the batch, so a gradient's
     entries carry a factor 1/B: on gradients the same `std` bites B times harder than it would on
@@ -25,6 +25,7 @@ class GaussianNoise(Defence):
     that holds, use a defence that clips per row and counts releases.
     Does not hide: anything that averaging removes noise from, such as a row's message over many
     epochs, or the mean of a class.
+    Specification: baselines, section 8.
     Paper: the DP baseline of Gu et al., FedAdOb (arXiv:2406.01085), which states no clipping;
     `clip` is from VFLAIR (Zou et al., arXiv:2310.09827).
     """

@@ -13,7 +13,7 @@ HISTOGRAM_SHARE = 0.1  # of epsilon, where the prior has to be learned from the 
 
 
 class LabelDP(Defence):
-    """Randomise the label party's own training labels (baselines.md, section 10).
+    """Randomise the label party's own training labels.
 
     `mode="rr"` is randomised response (LP-1ST): of C classes, the true one is kept with
     probability e^eps / (e^eps + C - 1), else another is drawn evenly. `mode="rr-with-prior"`
@@ -29,6 +29,7 @@ class LabelDP(Defence):
     drawn labels (gradients, models, predictions), whatever a feature party does or knows.
     Does not hide: class sizes, or what features alone tell about a label; at eps = 1 and two
     classes 73 % of the labels stay true.
+    Specification: baselines, section 10.
     Paper: Ghazi et al., Deep Learning with Label Differential Privacy (arXiv:2102.06062). Their
     published code has its weights off by one; this follows the paper.
     """

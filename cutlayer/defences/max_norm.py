@@ -8,7 +8,7 @@ from cutlayer.rng import normal_like
 
 
 class MaxNorm(Defence):
-    """Stretch each gradient at random, along its own direction (baselines.md, section 7).
+    """Stretch each gradient at random, along its own direction.
 
     Row g becomes g * (1 + xi * sqrt(m^2 / |g|^2 - 1)), with xi ~ N(0, 1) per row and m the largest
     norm in the batch. Afterwards every row has, in expectation, the largest squared norm in its
@@ -18,6 +18,7 @@ class MaxNorm(Defence):
     Guarantee: none (heuristic, binary labels).
     Does not hide: the line along which a gradient lies: its direction up to sign, and the sign
     of rows that were already long.
+    Specification: baselines, section 7.
     Paper: Li et al., Label Leakage and Protection in Two-party Split Learning (arXiv:2102.08504).
     """
 

@@ -232,6 +232,15 @@ def test_attack_mistakes(capsys, tmp_path):
     assert "Unknown benchmark 'press'" in capsys.readouterr().err
 
 
+def test_code_that_a_run_names_is_imported_only_if_trusted(capsys, tmp_path):
+    arguments = ["--defence", "tests.test_spec.Mine", "--out", str(tmp_path / "run")]
+    assert main(["train", "--data", "wine", *FAST, *arguments]) == 0
+    attack = ["attack", str(tmp_path / "run"), "--attack", "model-completion:labels=6"]
+    assert main(attack) == 2
+    assert "tests.test_spec.Mine" in capsys.readouterr().err
+    assert main([*attack, "--trust"]) == 0
+
+
 def test_a_full_disk(capsys, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")

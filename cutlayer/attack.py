@@ -16,6 +16,7 @@ class Target(Enum):
 
     LABELS = "labels"
     FEATURES = "features"
+    OUTCOME = "outcome"  # not learned but forced: the label party's prediction
 
 
 class Form(Enum):
@@ -24,6 +25,7 @@ class Form(Enum):
     CLASSES = "classes"  # a class number per row
     SCORES = "scores"  # the higher, the more likely positive (binary)
     VALUES = "values"  # the victim's inputs, one per row
+    SUBMISSIONS = "submissions"  # what the attacker sends in prediction instead of its embeddings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class Asks:
     labels: int = 0  # rows with their labels, as even over classes as can be
     features: int = 0  # rows of the victim's inputs
     bottom: bool = False  # the victim's trained bottom model
+    top: bool = False  # the label party's trained top model, and all embeddings of the test rows
     frozen_train: bool = False  # one prediction pass over the training rows after training
 
     def __str__(self) -> str:
@@ -40,6 +43,7 @@ class Asks:
             f"{self.labels} labels" if self.labels else "",
             f"{self.features} of the victim's rows" if self.features else "",
             "the victim's bottom model" if self.bottom else "",
+            "the top model and all embeddings of the test rows" if self.top else "",
             "a prediction pass over the training rows" if self.frozen_train else "",
         ]
         return ", ".join(part for part in parts if part) or "nothing"
@@ -53,6 +57,7 @@ class Guess:
     values: Tensor
     form: Form
     groups: Tensor | None = None
+    wanted: int = 0  # the class that submissions are to bring about
 
 
 class Attack:

@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
 from cutlayer.judge import Finding, Secret, judge
+from cutlayer.message import Phase
 from cutlayer.metrics.interval import mean_interval
+from cutlayer.party import FeatureParty, Submitter
 from cutlayer.run import Run, write_text
+from cutlayer.session import Session
 from cutlayer.training import train, using_threads
-from cutlayer.view import View
+from cutlayer.transcript import Transcript
+from cutlayer.view import Known, View
 
 OnGuess = Callable[[Attack, Guess, Finding], None]
 
@@ -30,7 +35,27 @@ def secret_of(run: Run) -> Secret:
         for name, party in run.session.parties.items()
         if "bottom" in party.modules
     }
-    return Secret(run.task.labels, {name: f.values for name, f in run.task.features.items()}, bottoms)
+    features = {name: f.values for name, f in run.task.features.items()}
+    seen = Transcript()
+    run.session.predict(run.task.test, seen.write)
+    channels = {channel.sender: channel for channel in seen.channels.values()}
+    embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
+    top = deepcopy(run.session.label_party.top).cpu().eval()
+    return Secret(run.task.labels, features, bottoms, top, embeddings, lambda rows, sent: predict_with(run, rows, sent))
+
+
+def predict_with(run: Run, rows: Tensor, submissions: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Predict jointly while some parties submit what they like; outputs, and which rows were flagged."""
+    label = run.session.label_party
+    parties = {name: party for name, party in run.session.parties.items() if isinstance(party, FeatureParty)}
+    for name, values in submissions.items():
+        parties[name] = Submitter(parties[name], dict(zip(rows.tolist(), values, strict=True)))
+    session = Session(label, parties, seed=run.plan.seed, record=lambda message: None, device=run.plan.device)
+    before = len(label.flags[Phase.PREDICT])
+    outputs = session.predict(rows)
+    odd = label.flags[Phase.PREDICT][before:]
+    del label.flags[Phase.PREDICT][before:]
+    return outputs, torch.isin(rows, torch.cat(odd)) if odd else torch.zeros(len(rows), dtype=torch.bool)
 
 
 def attack_run(

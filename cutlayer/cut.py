@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from cutlayer.errors import ConfigError, ProtocolError
-from cutlayer.message import Batch, Kind, Message, Phase, Talk
+from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
+from cutlayer.wire import Encoding
 
 Shape = tuple[int, ...]
 
@@ -73,9 +74,11 @@ class Cut:
         """Join embeddings, in the roster's order, inside the autograd graph."""
         raise NotImplementedError
 
-    def offer(self, name: str, roster: Roster, batch: Batch, embedding: Tensor) -> Talk[Tensor | None]:
+    def offer(
+        self, name: str, roster: Roster, batch: Batch, embedding: Tensor, encoding: Encoding = Encoding.PLAIN
+    ) -> Talk[Tensor | None]:
         """Feature party's side: send the embedding, return its gradient (None outside training)."""
-        yield Message(batch, name, roster.label_party, Kind.EMBEDDING, embedding)
+        yield send(batch, name, roster.label_party, Kind.EMBEDDING, embedding, encoding)
         if batch.phase is not Phase.TRAIN:
             return None
         inbox = yield from collect(batch, Kind.GRADIENT, (roster.label_party,))
@@ -96,10 +99,12 @@ class Cut:
         parts = [arrived.get(name, own) for name in roster.order]
         return Meeting(self.join([part for part in parts if part is not None]), arrived)
 
-    def scatter(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
+    def scatter(
+        self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor], encoding: Encoding = Encoding.PLAIN
+    ) -> Talk[None]:
         """Label party's side: send each feature party the gradient of its embedding."""
         for name, gradient in gradients.items():
-            yield Message(batch, roster.label_party, name, Kind.GRADIENT, gradient)
+            yield send(batch, roster.label_party, name, Kind.GRADIENT, gradient, encoding)
 
 
 class Concat(Cut):

@@ -6,7 +6,7 @@ A defence holds settings only. What it must remember during a run lives in the m
 `model` returned, so it is trained, saved and restored with the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,6 +14,7 @@ from torch import Generator, Tensor, nn
 
 from cutlayer.sparse import SparseRows
 from cutlayer.spec import describe
+from cutlayer.wire import Encoding
 
 
 class Role(Enum):
@@ -41,6 +42,7 @@ class Setting:
     classes: int  # 0 for regression
     rng: Generator  # private to the party
     shared_seed: int  # the run's seed, known to all parties
+    private_seed: int = 0  # a seed that only this party knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,10 @@ class Local:
     rows: Tensor
     inputs: Tensor | SparseRows | None = None  # at a feature party
     labels: Tensor | None = None  # at the label party, in training
+    peer: str = ""  # at the label party: who sent the embedding, or gets the gradient
+    classes: int = 0
+    shared_seed: int = 0  # as in Setting
+    private_seed: int = 0
 
 
 class Defence:
@@ -75,6 +81,18 @@ class Defence:
         label party for each embedding that arrives (then `local.labels` is set)."""
         return None
 
+    def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
+        """Look at what arrived, at the label party: raise ProtocolError, or return which rows look wrong."""
+        return None
+
+    def width(self, width: int, classes: int) -> int:
+        """Return the width that embeddings must have."""
+        return width
+
+    def encoding(self, place: Place) -> Encoding | None:
+        """Return how a payload is spelt on the wire, if this defence makes it special."""
+        return None
+
     def describe(self) -> str:
         """Return the command line's spelling: name and settings."""
         return describe(self)
@@ -91,6 +109,12 @@ def penalty(defences: Sequence[Defence], embedding: Tensor, local: Local) -> Ten
     """Add up the defences' terms; None if there are none, so that the undefended path pays nothing."""
     terms = [term for defence in defences if (term := defence.penalty(embedding, local)) is not None]
     return sum(terms[1:], start=terms[0]) if terms else None
+
+
+def encoding_of(defences: Sequence[Defence], place: Place) -> Encoding:
+    """The last word of the defences on how a payload crosses."""
+    said = [e for defence in defences if (e := defence.encoding(place)) is not None]
+    return said[-1] if said else Encoding.PLAIN
 
 
 def changes(defences: Sequence[Defence], hook: str) -> list[Defence]:

@@ -5,7 +5,7 @@ same side knowledge, but without what crossed the cut and without a trained mode
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class Secret:
     labels: Tensor
     features: Mapping[str, Tensor | SparseRows]
     bottoms: Mapping[str, nn.Module]
+    top: nn.Module | None = None
+    embeddings: Mapping[str, Known] = field(default_factory=dict)  # of the test rows, in prediction
+    predict: Callable[[Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]] | None = None
+    # joint prediction with some parties' submissions replaced: outputs, and which rows were flagged
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def judge(
 
 def victims(attack: Attack, view: View) -> list[str]:
     """Whose secret is attacked: the label party's labels, or the columns of each party that is not attacking."""
-    if attack.target is Target.LABELS:
+    if attack.target is not Target.FEATURES:
         return [view.manifest.label_party]
     return [name for name in view.manifest.roster.feature_parties if name not in view.parties]
 
@@ -98,6 +102,8 @@ def grant(asks: Asks, view: View, secret: Secret, rng: Generator) -> Hints:
         labels=None if labels is None else Known(labels, secret.labels[labels]),
         features={} if some is None else {v: Known(some, _dense(values, some)) for v, values in shown.items()},
         bottoms={v: secret.bottoms[v] for v in others} if asks.bottom else {},
+        top=secret.top if asks.top else None,
+        embeddings=secret.embeddings if asks.top else {},
         shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
     )
 
@@ -122,7 +128,9 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
-    if guess.form is Form.VALUES:
+    if guess.form is Form.SUBMISSIONS:
+        metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
+    elif guess.form is Form.VALUES:
         truth = _dense(secret.features[view.victim], rows)
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
         baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
@@ -150,6 +158,18 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         rows=len(rows),
         granted=str(attack.asks),
     )
+
+
+def _forced(view: View, guess: Guess, secret: Secret) -> tuple[str, float, float, float, float, str]:
+    """How often submissions bring about the wanted class, beside how often it comes about honestly."""
+    if secret.predict is None:
+        raise CutlayerError("Expected a run that can predict, to score submissions.")
+    forced, flagged = secret.predict(guess.rows, {view.attacker: guess.values})
+    honest, _ = secret.predict(guess.rows, {})
+    hits = (forced.argmax(dim=1) == guess.wanted).double().numpy()
+    baseline = float((honest.argmax(dim=1) == guess.wanted).double().mean())
+    note = f"honest submissions; {int(flagged.sum())} of {len(flagged)} rows flagged"
+    return "success", *mean_interval(hits), baseline, note
 
 
 def _inapplicable(attack: Attack, view: View, reason: str) -> Finding:

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from torch import Tensor
 
+from cutlayer.wire import Encoding, decode, encode, encoded_size
+
 
 class Kind(Enum):
     """What a message carries."""
@@ -39,12 +41,22 @@ class Message:
     sender: str
     receiver: str
     kind: Kind
-    payload: Tensor  # detached
+    payload: Tensor  # detached; as the receiver decodes it
+    encoding: Encoding = Encoding.PLAIN
 
     @property
     def nbytes(self) -> int:
         """Bytes of payload on the wire. Row numbers are derived, not sent."""
-        return self.payload.numel() * self.payload.element_size()
+        return encoded_size(self.payload, self.encoding)
+
+
+def send(
+    batch: Batch, sender: str, receiver: str, kind: Kind, payload: Tensor, encoding: Encoding = Encoding.PLAIN
+) -> Message:
+    """Make a message whose payload has been through the wire: what the receiver gets, not what was meant."""
+    if encoding is not Encoding.PLAIN:
+        payload = decode(encode(payload, encoding), encoding, payload)
+    return Message(batch, sender, receiver, kind, payload, encoding)
 
 
 T = TypeVar("T")

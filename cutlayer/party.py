@@ -5,16 +5,16 @@ message.Talk). Who carries the messages, a loop in this process or a network, is
 party's business.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from cutlayer.cut import Cut, Roster
-from cutlayer.defence import Defence, Local, Place, changes, penalty, protect
+from cutlayer.defence import Defence, Local, Place, Setting, changes, encoding_of, penalty, protect
 from cutlayer.message import Batch, Phase, Talk
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
@@ -58,28 +58,50 @@ def _graph(phase: Phase) -> AbstractContextManager[object]:
     return nullcontext() if phase is Phase.TRAIN else torch.no_grad()
 
 
-class FeatureParty(Trainee):
-    """Holds columns and a bottom model; sends embeddings, learns from their gradients."""
+class Defended(Trainee):
+    """A trainee with defences: each hook keeps only the defences that override it."""
 
     def __init__(
         self,
         name: str,
-        features: Tensor | SparseRows,
-        bottom: nn.Module,
+        modules: dict[str, nn.Module],
         *,
         cut: Cut,
         roster: Roster,
         recipe: Recipe,
         stream: Stream,
+        setting: Setting,
         defences: Sequence[Defence] = (),
     ) -> None:
-        super().__init__(name, {"bottom": bottom}, recipe, stream)
-        self.features = features
-        self.bottom = bottom
+        super().__init__(name, modules, recipe, stream)
         self.cut = cut
         self.roster = roster
+        self.setting = setting
         self.protectors = changes(defences, "protect")
         self.penalties = changes(defences, "penalty")
+        self.inspectors = changes(defences, "inspect")
+        self.encodings = {place: encoding_of(defences, place) for place in Place}
+
+    def local(self, place: Place, batch: Batch, **known: Any) -> Local:
+        """What a defence may know about this batch."""
+        known |= {"classes": self.setting.classes, "shared_seed": self.setting.shared_seed}
+        return Local(
+            place,
+            self.stream.generator,
+            batch.phase is Phase.TRAIN,
+            batch.rows,
+            private_seed=self.setting.private_seed,
+            **known,
+        )
+
+
+class FeatureParty(Defended):
+    """Holds columns and a bottom model; sends embeddings, learns from their gradients."""
+
+    def __init__(self, name: str, features: Tensor | SparseRows, bottom: nn.Module, **common: Any) -> None:
+        super().__init__(name, {"bottom": bottom}, **common)
+        self.features = features
+        self.bottom = bottom
 
     def talk(self, batch: Batch) -> Talk[None]:
         """Embed, protect, send; in training, learn from the gradient through that same live graph."""
@@ -88,13 +110,13 @@ class FeatureParty(Trainee):
         with self.stream.scope(), _graph(batch.phase):
             sent = self.bottom(inputs)
         if self.protectors or self.penalties:
-            training = batch.phase is Phase.TRAIN
-            local = Local(Place.EMBEDDING, self.stream.generator, training, batch.rows, inputs=inputs)
+            local = self.local(Place.EMBEDDING, batch, inputs=inputs)
             with _graph(batch.phase):
                 raw = sent
                 sent = protect(self.protectors, raw, local)
-                extra = penalty(self.penalties, raw, local) if training else None
-        gradient = yield from self.cut.offer(self.name, self.roster, batch, sent.detach())
+                extra = penalty(self.penalties, raw, local) if local.training else None
+        encoding = self.encodings[Place.EMBEDDING]
+        gradient = yield from self.cut.offer(self.name, self.roster, batch, sent.detach(), encoding)
         if gradient is None:
             return
         if extra is None:
@@ -103,7 +125,21 @@ class FeatureParty(Trainee):
             self.step([sent, extra], [gradient, None])
 
 
-class LabelParty(Trainee):
+class Submitter(FeatureParty):
+    """A party that submits in prediction what it likes, in place of what its bottom says."""
+
+    def __init__(self, honest: FeatureParty, submissions: Mapping[int, Tensor]) -> None:
+        vars(self).update(vars(honest))
+        self.submissions = submissions
+
+    def talk(self, batch: Batch) -> Talk[None]:
+        """Send the prepared rows."""
+        payload = torch.stack([self.submissions[row] for row in batch.rows.tolist()]).to(batch.rows.device)
+        encoding = self.encodings[Place.EMBEDDING]
+        yield from self.cut.offer(self.name, self.roster, batch, payload, encoding)
+
+
+class LabelParty(Defended):
     """Holds the labels, the top model and perhaps columns of its own; answers with gradients."""
 
     def __init__(
@@ -112,24 +148,17 @@ class LabelParty(Trainee):
         labels: Tensor,
         top: nn.Module,
         *,
-        cut: Cut,
-        roster: Roster,
-        recipe: Recipe,
-        stream: Stream,
         features: Tensor | SparseRows | None = None,
         bottom: nn.Module | None = None,
-        defences: Sequence[Defence] = (),
+        **common: Any,
     ) -> None:
         own = {} if bottom is None else {"bottom": bottom}
-        super().__init__(name, {**own, "top": top}, recipe, stream)
+        super().__init__(name, {**own, "top": top}, **common)
         self.labels = labels
         self.top = top
         self.features = features
         self.bottom = bottom
-        self.cut = cut
-        self.roster = roster
-        self.protectors = changes(defences, "protect")
-        self.penalties = changes(defences, "penalty")
+        self.flags: dict[Phase, list[Tensor]] = {phase: [] for phase in Phase}  # rows that a defence found odd
 
     def talk(self, batch: Batch) -> Talk[Tensor]:
         """Gather embeddings and run the top; in training, update and send gradients. Returns logits or loss."""
@@ -138,6 +167,10 @@ class LabelParty(Trainee):
             if self.bottom is not None and self.features is not None:
                 own = self.bottom(self.features.index_select(0, batch.rows))
         meeting = yield from self.cut.gather(self.roster, batch, own)
+        for inspector in self.inspectors:
+            odd = inspector.inspect(meeting.arrived, own, self.local(Place.EMBEDDING, batch))
+            if odd is not None:
+                self.flags[batch.phase].append(batch.rows[odd].cpu())
         with self.stream.scope(), _graph(batch.phase):
             outputs = self.top(meeting.joint)
         if batch.phase is not Phase.TRAIN:
@@ -145,28 +178,24 @@ class LabelParty(Trainee):
         targets = self.labels.index_select(0, batch.rows)
         loss = loss_of(outputs, targets)
         if self.penalties:
-            local = self._local(Place.EMBEDDING, batch, targets)
-            embeddings = [*meeting.arrived.values(), *([] if own is None else [own])]
-            for embedding in embeddings:
+            for name, embedding in meeting.arrived.items():
+                local = self.local(Place.EMBEDDING, batch, labels=targets, peer=name)
                 if (extra := penalty(self.penalties, embedding, local)) is not None:
-                    loss = loss + extra / len(embeddings)
+                    loss = loss + extra / len(meeting.arrived)
         if self.protectors:
-            self._backward_protected(loss, outputs, batch, targets)
+            self._backward_protected(loss, outputs, self.local(Place.LOGITS, batch, labels=targets))
         else:
             self.step([loss], [None])
         gradients = {name: leaf.grad for name, leaf in meeting.arrived.items() if leaf.grad is not None}
         if self.protectors:
-            local = self._local(Place.GRADIENT, batch, targets)
-            gradients = {n: protect(self.protectors, g, local) for n, g in gradients.items()}
-        yield from self.cut.scatter(self.roster, batch, gradients)
+            for name, gradient in gradients.items():
+                local = self.local(Place.GRADIENT, batch, labels=targets, peer=name)
+                gradients[name] = protect(self.protectors, gradient, local)
+        yield from self.cut.scatter(self.roster, batch, gradients, self.encodings[Place.GRADIENT])
         return loss.detach()
 
-    def _local(self, place: Place, batch: Batch, targets: Tensor) -> Local:
-        return Local(place, self.stream.generator, True, batch.rows, labels=targets)
-
-    def _backward_protected(self, loss: Tensor, outputs: Tensor, batch: Batch, targets: Tensor) -> None:
+    def _backward_protected(self, loss: Tensor, outputs: Tensor, local: Local) -> None:
         """Let defences change the gradient at the logits, then carry it on through top and own bottom."""
-        local = self._local(Place.LOGITS, batch, targets)
         handle = outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
         self.step([loss], [None])
         handle.remove()

@@ -18,7 +18,7 @@ from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
-from cutlayer.rng import Stream, generator
+from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session
 from cutlayer.sparse import SparseRows
 from cutlayer.spec import describe
@@ -76,6 +76,7 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
             top.to(plan.device),
             cut=deepcopy(cut),
             stream=stream(label),
+            setting=_setting(task, plan, label, ""),
             features=_values(task, label, plan.device) if label in bottoms else None,
             bottom=bottoms[label].to(plan.device) if label in bottoms else None,
             **common,
@@ -87,6 +88,7 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
                 bottoms[name].to(plan.device),
                 cut=deepcopy(cut),
                 stream=stream(name),
+                setting=_setting(task, plan, name, ""),
                 **common,
             )
             for name in task.feature_parties
@@ -111,6 +113,14 @@ def training_labels(task: Task) -> Tensor:
     return task.labels if task.goal is not Goal.REGRESSION else (task.labels - mean) / spread
 
 
+def embedding_width(task: Task, plan: Plan) -> int:
+    """The plan's width, or what its defences make of it."""
+    width = plan.width
+    for defence in plan.defences:
+        width = defence.width(width, len(task.classes))
+    return width
+
+
 def _bottom(task: Task, plan: Plan, name: str) -> nn.Module:
     if isinstance(plan.bottoms, Mapping) and name not in plan.bottoms:
         raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(plan.bottoms)}.")
@@ -118,7 +128,7 @@ def _bottom(task: Task, plan: Plan, name: str) -> nn.Module:
         if isinstance(plan.bottoms, Mapping):
             bottom = deepcopy(plan.bottoms[name])
         else:
-            bottom = plan.bottoms(task.features[name], plan.width)
+            bottom = plan.bottoms(task.features[name], embedding_width(task, plan))
         for defence in plan.defences:
             bottom = defence.model(bottom, _setting(task, plan, name, "bottom"))
     return bottom
@@ -131,7 +141,7 @@ def _made(top: Top, width: int, outputs: int) -> nn.Module:
 def _setting(task: Task, plan: Plan, name: str, part: str) -> Setting:
     role = Role.LABEL_PARTY if name == task.label_party else Role.FEATURE_PARTY
     rng = generator(plan.seed, name, "defence", part)
-    return Setting(name, role, part, len(task.classes), rng, plan.seed)
+    return Setting(name, role, part, len(task.classes), rng, plan.seed, derive(plan.seed, name, "private"))
 
 
 def _values(task: Task, name: str, device: str) -> Tensor | SparseRows:

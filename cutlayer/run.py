@@ -78,6 +78,7 @@ class Run:
             test=task.test,
             batch_size=plan.recipe.batch_size,
             cut=deepcopy(plan.cut),
+            seed=plan.seed,
             defences=describe_all(plan.defences),
         )
 

@@ -102,7 +102,7 @@ def _read(text: str, hint: Any, what: str) -> Any:
     if origin in (Union, UnionType):
         if NoneType in args and text.lower() == "none":
             return None
-        return _read(text, next(a for a in args if a is not NoneType), what)
+        return _first_that_reads(text, [a for a in args if a is not NoneType], what)
     if origin is Literal:
         one_of(what, text, [str(a) for a in args])
         return next(a for a in args if str(a) == text)
@@ -118,6 +118,15 @@ def _read(text: str, hint: Any, what: str) -> Any:
         return hint(text)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"Expected {what} to be {_article(hint)}, got {text!r}.") from error
+
+
+def _first_that_reads(text: str, hints: list[Any], what: str) -> Any:
+    for hint in hints[:-1]:
+        try:
+            return _read(text, hint, what)
+        except ConfigError:
+            continue
+    return _read(text, hints[-1], what)
 
 
 def _article(hint: Any) -> str:

@@ -28,6 +28,7 @@ class Manifest:
     test: Tensor
     batch_size: int
     cut: Cut
+    seed: int = 0  # the run's: mini-batches and shared codes follow from it
     defences: tuple[str, ...] = ()
 
     @property
@@ -61,6 +62,8 @@ class Hints:
     labels: Known | None = None  # some labelled rows
     features: Mapping[str, Known] = field(default_factory=dict)  # some of the victim's rows
     bottoms: Mapping[str, nn.Module] = field(default_factory=dict)  # the victim's model (white box)
+    top: nn.Module | None = None  # the label party's model (white box)
+    embeddings: Mapping[str, Known] = field(default_factory=dict)  # everyone's, of the test rows
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row of the victim's inputs
 
 

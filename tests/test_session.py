@@ -96,10 +96,10 @@ def test_a_wrong_shape_is_refused():
 class Masked(Sum):
     """A sum under masks: three messages per batch and feature party, through the same loop."""
 
-    def offer(self, name, roster, batch, embedding):
+    def offer(self, name, roster, batch, embedding, encoding):
         inbox = yield from collect(batch, Kind.EMBEDDING, (roster.label_party,))
         mask = inbox[roster.label_party].payload
-        return (yield from super().offer(name, roster, batch, embedding + mask))
+        return (yield from super().offer(name, roster, batch, embedding + mask, encoding))
 
     def gather(self, roster, batch, own):
         mask = torch.full((len(batch.rows), 6), 8.0)

@@ -8,7 +8,7 @@ import cutlayer
 ROOT = Path(cutlayer.__file__).parent
 
 LAYERS = {
-    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "message"),
+    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign"),
     1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics"),
     2: ("party", "defences", "attacks"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),

@@ -1,0 +1,51 @@
+"""Target codes: one distinct +-1 code per class, from a seed that all parties know (HashVFL, section III-D)."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import ceil, log2
+
+import torch
+from torch import Tensor
+
+from cutlayer.errors import ConfigError
+from cutlayer.rng import generator
+
+
+def least_bits(classes: int) -> int:
+    """The shortest code that tells the classes apart."""
+    return max(1, ceil(log2(classes)))
+
+
+@lru_cache(maxsize=64)
+def target_codes(classes: int, bits: int, seed: int, *names: str) -> Tensor:
+    """Draw codes bit by bit, +1 or -1 with equal chance, again and again until all are distinct.
+
+    Near-orthogonality holds in expectation only; the codebook is not optimised, as in the paper.
+    """
+    if bits < least_bits(classes):
+        raise ConfigError(
+            f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got {bits}; use more bits."
+        )
+    rng = generator(seed, "target codes", *names)
+    codes: list[Tensor] = []
+    while len(codes) < classes:
+        code = 2.0 * torch.randint(0, 2, (bits,), generator=rng) - 1
+        if not any(torch.equal(code, other) for other in codes):
+            codes.append(code)
+    return torch.stack(codes)
+
+
+def hamming(one: Tensor, two: Tensor) -> Tensor:
+    """Number of differing bits, per row: (d - <h, o>) / 2, which is d/2 (1 - cos) for +-1 codes."""
+    return (one.shape[-1] - (one * two).sum(dim=-1)) / 2
+
+
+def shared_codes(defences: Iterable[str], classes: int, seed: int) -> Tensor | None:
+    """The target codes that every party knows under these defences (their full spelling), or None."""
+    for spelling in defences:
+        name, _, rest = spelling.partition(":")
+        settings = dict(part.split("=") for part in rest.split(",") if part)
+        if name == "hash" and settings["consistency"] == "True" and settings["targets"] != "private":
+            bits = least_bits(classes) if settings["bits"] == "None" else int(settings["bits"])
+            return target_codes(classes, bits, seed if settings["targets"] == "run" else int(settings["targets"]))
+    return None

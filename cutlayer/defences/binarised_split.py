@@ -1,0 +1,113 @@
+"""Binarised split learning: bits instead of numbers, and in the original also inside the bottom."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from cutlayer._validate import at_least, non_negative, one_of, positive
+from cutlayer.codebook import least_bits
+from cutlayer.defence import Defence, Local, Place, Setting
+from cutlayer.errors import ConfigError
+from cutlayer.sign import laplace_like, sign
+from cutlayer.sparse import SparseRows
+from cutlayer.wire import Encoding
+
+
+class BinarisedSplit(Defence):
+    """B-SL: embeddings are Sign codes.
+
+    `variant=extended` is what HashVFL compares with: batch norm, Sign, and a penalty
+    |v - code|^2 per row at the feature party. `variant=original` binarises the weights of every
+    linear and convolution layer of the bottom as well (Sign forward, straight-through backward);
+    `leak` weighs a term that lowers the distance correlation between inputs and embeddings, and
+    `epsilon` sends Sign(Sign(v) + Lap(2/epsilon)).
+
+    Guarantee: none (heuristic); a row's message has at most `bits` bits. With epsilon, each bit of
+    one message has epsilon-local differential privacy with respect to that bit.
+    Does not hide: the class, as far as the top model can read it.
+    Specification: baselines, section 13.
+    Paper: Pham et al., Binarizing Split Learning for Data Privacy Enhancement (arXiv:2206.04864).
+    """
+
+    def __init__(
+        self,
+        *,
+        bits: int | None = None,
+        variant: Literal["extended", "original"] = "extended",
+        weight: float = 1.0,
+        leak: float = 0.0,
+        epsilon: float | None = None,
+    ) -> None:
+        if bits is not None:
+            at_least("bits", bits, 1)
+        one_of("variant", variant, ("extended", "original"))
+        non_negative("weight", weight)
+        non_negative("leak", leak)
+        if epsilon is not None:
+            positive("epsilon", epsilon)
+        self.bits = bits
+        self.variant = variant
+        self.weight = weight
+        self.leak = leak
+        self.epsilon = epsilon
+
+    def width(self, width: int, classes: int) -> int:
+        """As many numbers as bits."""
+        if not classes:
+            raise ConfigError("Expected classes to hash for, got a regression task; leave binarised-split out.")
+        return least_bits(classes) if self.bits is None else self.bits
+
+    def model(self, model: nn.Module, setting: Setting) -> nn.Module:
+        """Add batch norm (extended), or binarise the bottom's weights (original)."""
+        if setting.part != "bottom":
+            return model
+        if self.variant == "extended":
+            return nn.Sequential(model, nn.BatchNorm1d(self.width(0, setting.classes)))
+        for module in model.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                parametrize.register_parametrization(module, "weight", Binary())
+        return model
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Hash embeddings, and flip bits if asked to."""
+        if local.place is not Place.EMBEDDING:
+            return payload
+        code = sign(payload)
+        return code if self.epsilon is None else sign(code + laplace_like(code, 2 / self.epsilon, local.rng))
+
+    def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
+        """At the feature party: distance to the code (extended), distance correlation with the inputs."""
+        if local.labels is not None:
+            return None
+        term = embedding.new_zeros(())
+        if self.variant == "extended":
+            term = self.weight * (embedding - sign(embedding).detach()).pow(2).sum(dim=1).mean()
+        if self.leak and local.inputs is not None and not isinstance(local.inputs, SparseRows):
+            term = term + self.leak * distance_correlation(local.inputs.flatten(1), embedding)
+        return term
+
+    def encoding(self, place: Place) -> Encoding | None:
+        """Codes cross as bits."""
+        return Encoding.BITS if place is Place.EMBEDDING else None
+
+
+class Binary(nn.Module):
+    """A weight by its sign, scaled by its mean size so that activations keep their magnitude."""
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Binarise."""
+        return sign(weight) * weight.detach().abs().mean()
+
+
+def distance_correlation(one: Tensor, two: Tensor) -> Tensor:
+    """Distance correlation (biased), differentiable."""
+
+    def centred(values: Tensor) -> Tensor:
+        apart = torch.cdist(values, values)
+        return apart - apart.mean(0, keepdim=True) - apart.mean(1, keepdim=True) + apart.mean()
+
+    a, b = centred(one.float()), centred(two)
+    scale = (a.pow(2).mean() * b.pow(2).mean()).clamp(min=1e-12).sqrt()
+    return ((a * b).mean().clamp(min=0) / scale).clamp(min=1e-12).sqrt()

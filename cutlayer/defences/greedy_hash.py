@@ -1,0 +1,57 @@
+"""Greedy hash: Sign with a straight-through gradient, and a pull of each number towards +-1."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from cutlayer._validate import at_least, non_negative, one_of
+from cutlayer.codebook import least_bits
+from cutlayer.defence import Defence, Local, Place
+from cutlayer.errors import ConfigError
+from cutlayer.sign import sign
+from cutlayer.wire import Encoding
+
+
+class GreedyHash(Defence):
+    """Send Sign(v), without batch norm and without target codes.
+
+    The feature party adds weight * mean(| |v| - 1 |^3) to its own loss (`reading=paper`, Su et al.).
+    HashVFL's published variant takes the 3-norm of v - code with the code attached to the graph, where
+    the two gradients cancel exactly: `reading=code` is therefore Sign codes and nothing else.
+
+    Guarantee: none (heuristic, made for retrieval). A row's message has at most `bits` bits.
+    Does not hide: the class, as far as the top model can read it.
+    Specification: baselines, section 12; hashvfl, section 4.7.
+    Paper: Su et al., Greedy Hash (NeurIPS 2018); compared by Qiu et al. (arXiv:2212.00325).
+    """
+
+    def __init__(
+        self, *, bits: int | None = None, weight: float = 0.1, reading: Literal["paper", "code"] = "paper"
+    ) -> None:
+        if bits is not None:
+            at_least("bits", bits, 1)
+        non_negative("weight", weight)
+        one_of("reading", reading, ("paper", "code"))
+        self.bits = bits
+        self.weight = weight
+        self.reading = reading
+
+    def width(self, width: int, classes: int) -> int:
+        """As many numbers as bits."""
+        if not classes:
+            raise ConfigError("Expected classes to hash for, got a regression task; leave greedy-hash out.")
+        return least_bits(classes) if self.bits is None else self.bits
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Hash embeddings."""
+        return sign(payload) if local.place is Place.EMBEDDING else payload
+
+    def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
+        """At the feature party, before Sign."""
+        if local.labels is not None or self.reading == "code":
+            return None
+        return self.weight * (embedding.abs() - 1).abs().pow(3).mean()
+
+    def encoding(self, place: Place) -> Encoding | None:
+        """Codes cross as bits."""
+        return Encoding.BITS if place is Place.EMBEDDING else None

@@ -1,0 +1,152 @@
+"""Hash: send a few bits per row, the same for all rows of a class as far as learning gets there."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from cutlayer._validate import at_least, one_of, positive
+from cutlayer.codebook import least_bits, target_codes
+from cutlayer.defence import Defence, Local, Place, Setting
+from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.sign import laplace_like, sign
+from cutlayer.wire import Encoding
+
+
+class Hash(Defence):
+    """HashVFL: batch norm, then Sign, then target codes that pull all parties' codes of a class together.
+
+    Each bottom ends in batch norm (`normalise`) and what it sends is Sign, with Sign(0) = +1 and
+    the gradient passed straight through. The label party adds 1 - cos(code, target code) to its
+    loss (`consistency`), the mean over feature parties. Target codes are drawn from the run's
+    seed (`targets=run`), from another seed that all know (a number), or, our variant, by the label
+    party alone and per feature party (`targets=private`): nobody else needs them.
+
+    `epsilon` flips bits: the paper's reading is Sign(Sign(v) + Lap(2/epsilon)), `reading=code` is
+    the published code's, without the outer Sign and with the inner product in place of the
+    cosine. `train_on=embeddings` trains the top on what precedes Sign and sends codes in
+    prediction only, as the published ablation does: nothing is protected while training.
+    `sign=false` leaves batch norm alone, to tell its effect from that of hashing. The label
+    party's own columns are not sent, so they are not hashed.
+
+    Guarantee: none (heuristic). A row's message has at most `bits` bits. With epsilon, each bit
+    of one message has epsilon-local differential privacy with respect to that bit; a row sends
+    `bits` of them in every epoch.
+    Does not hide: the class. Codes are made to say it, and with shared target codes every feature
+    party reads labels off its own codes without knowing one (attack nearest-code).
+    Specification: hashvfl, sections 2 and 4.6.
+    Paper: Qiu et al., HashVFL: Defending Against Data Reconstruction Attacks in Vertical Federated
+    Learning (arXiv:2212.00325).
+    """
+
+    def __init__(
+        self,
+        *,
+        bits: int | None = None,
+        targets: int | Literal["run", "private"] = "run",
+        normalise: bool = True,
+        consistency: bool = True,
+        epsilon: float | None = None,
+        reading: Literal["paper", "code"] = "paper",
+        train_on: Literal["codes", "embeddings"] = "codes",
+        sign: bool = True,
+        gradients: Literal["float32", "float16"] = "float32",
+    ) -> None:
+        if bits is not None:
+            at_least("bits", bits, 1)
+        if epsilon is not None:
+            positive("epsilon", epsilon)
+        if isinstance(targets, str):
+            one_of("targets", targets, ("run", "private"))
+        one_of("reading", reading, ("paper", "code"))
+        one_of("train_on", train_on, ("codes", "embeddings"))
+        one_of("gradients", gradients, ("float32", "float16"))
+        self.bits = bits
+        self.targets = targets
+        self.normalise = normalise
+        self.consistency = consistency
+        self.epsilon = epsilon
+        self.reading = reading
+        self.train_on = train_on
+        self.sign = sign
+        self.gradients = gradients
+
+    def width(self, width: int, classes: int) -> int:
+        """As many numbers as bits, by default the fewest that tell the classes apart."""
+        if not classes:
+            raise ConfigError("Expected classes to hash for, got a regression task; leave hash out.")
+        bits = least_bits(classes) if self.bits is None else self.bits
+        if self.sign and bits < least_bits(classes):
+            raise ConfigError(
+                f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got bits={bits}."
+            )
+        return bits
+
+    def model(self, model: nn.Module, setting: Setting) -> nn.Module:
+        """End each bottom in batch norm."""
+        if setting.part != "bottom" or not self.normalise:
+            return model
+        return nn.Sequential(model, Normalised(self.width(0, setting.classes)))
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Hash embeddings; round gradients to half precision if asked to."""
+        if local.place is Place.GRADIENT and self.gradients == "float16":
+            return payload.half().to(payload.dtype)
+        if local.place is not Place.EMBEDDING or not self.sign or (local.training and self.train_on == "embeddings"):
+            return payload
+        code = sign(payload)
+        if self.epsilon is None:
+            return code
+        noisy = code + laplace_like(code, 2 / self.epsilon, local.rng)
+        return noisy if self.reading == "code" else sign(noisy)
+
+    def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
+        """At the label party: 1 - cos with the target code of each row's label."""
+        if local.labels is None or not self.consistency:
+            return None
+        bits = embedding.shape[1]
+        private = self.targets == "private"
+        seed = local.private_seed if private else local.shared_seed if self.targets == "run" else int(self.targets)
+        codes = target_codes(local.classes, bits, seed, *([local.peer] if private else []))
+        codes = codes.to(embedding.device)
+        wanted = local.labels @ codes if local.labels.is_floating_point() else codes[local.labels]
+        if self.reading == "code":
+            return 1 - (embedding * wanted).sum(dim=1).mean() / bits
+        return (1 - cosine_similarity(embedding, wanted, dim=1)).mean()
+
+    def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
+        """Refuse what is not a code of the agreed length."""
+        bits = self.width(0, local.classes)
+        for name, codes in arrived.items():
+            if codes.shape[1:] != (bits,):
+                raise ProtocolError(f"Expected codes of {bits} bits from {name}, got shape {tuple(codes.shape[1:])}.")
+            if self.encoding(Place.EMBEDDING) and not bool((codes.abs() == 1).all()):
+                raise ProtocolError(f"Expected codes of +1 and -1 from {name}, got other numbers.")
+        return None
+
+    def encoding(self, place: Place) -> Encoding | None:
+        """Codes cross as bits, gradients as they are or as halves."""
+        if place is Place.GRADIENT and self.gradients == "float16":
+            return Encoding.HALF
+        noisy = self.epsilon is not None and self.reading == "code"
+        is_code = self.sign and not noisy and self.train_on == "codes"
+        return Encoding.BITS if place is Place.EMBEDDING and is_code else None
+
+
+class Normalised(nn.BatchNorm1d):
+    """Batch norm that says what is wrong with a batch of one row."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise: by the batch in training, by running statistics in evaluation."""
+        if self.training and len(input) < 2:
+            raise ConfigError(
+                "Expected at least two rows in a training batch under batch norm, got one; use more rows."
+            )
+        if input.dim() != 2 or input.shape[1] != self.num_features:
+            raise ConfigError(
+                f"Expected a bottom that ends in {self.num_features} numbers, one per bit, got shape "
+                f"{tuple(input.shape[1:])}."
+            )
+        output: Tensor = super().forward(input)
+        return output

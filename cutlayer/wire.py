@@ -1,0 +1,56 @@
+"""How a payload is spelt on the wire: as it is, as half-precision numbers, or one bit per number."""
+
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from cutlayer.errors import ProtocolError
+
+
+class Encoding(Enum):
+    """How numbers cross."""
+
+    PLAIN = "plain"  # as they are, float32 as a rule
+    HALF = "half"  # float16, rounded to nearest
+    BITS = "bits"  # +1 and -1 only, eight to a byte
+
+
+WEIGHTS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
+
+
+def encode(payload: Tensor, encoding: Encoding) -> Tensor:
+    """Return what crosses: the payload, halves, or packed bits (flat, the last byte filled up with zeros)."""
+    if encoding is Encoding.HALF:
+        return payload.half()
+    if encoding is Encoding.BITS:
+        if not bool((payload.abs() == 1).all()):
+            raise ProtocolError(
+                "Expected a code of +1 and -1 to pack, got other numbers; put hash after other defences."
+            )
+        flat = (payload.flatten() > 0).to(torch.uint8)
+        flat = torch.nn.functional.pad(flat, (0, -len(flat) % 8))
+        return (flat.view(-1, 8) * WEIGHTS.to(flat.device)).sum(dim=1, dtype=torch.uint8)
+    return payload
+
+
+def decode(crossed: Tensor, encoding: Encoding, like: Tensor) -> Tensor:
+    """Undo `encode`, for a payload of the shape and dtype of `like` (which the manifest states)."""
+    if encoding is Encoding.HALF:
+        return crossed.to(like.dtype)
+    if encoding is Encoding.BITS:
+        if len(crossed) != encoded_size(like, encoding):
+            raise ProtocolError(
+                f"Expected {encoded_size(like, encoding)} bytes for a code of shape {tuple(like.shape)}, "
+                f"got {len(crossed)}."
+            )
+        bits = (crossed[:, None] & WEIGHTS.to(crossed.device)) != 0
+        return (bits.flatten()[: like.numel()].to(like.dtype) * 2 - 1).view(like.shape)
+    return crossed
+
+
+def encoded_size(payload: Tensor, encoding: Encoding) -> int:
+    """Bytes of a payload on the wire."""
+    if encoding is Encoding.BITS:
+        return -(-payload.numel() // 8)
+    return payload.numel() * (2 if encoding is Encoding.HALF else payload.element_size())

@@ -31,7 +31,7 @@ OnGuess = Callable[[Attack, Guess, Finding], None]
 def secret_of(run: Run) -> Secret:
     """The truth of a run, for the judge alone."""
     bottoms = {
-        name: deepcopy(party.modules["bottom"]).cpu().eval()
+        name: deepcopy(party.modules["bottom"]).eval()
         for name, party in run.session.parties.items()
         if "bottom" in party.modules
     }
@@ -40,7 +40,7 @@ def secret_of(run: Run) -> Secret:
     run.session.predict(run.task.test, seen.write)
     channels = {channel.sender: channel for channel in seen.channels.values()}
     embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
-    top = deepcopy(run.session.label_party.top).cpu().eval()
+    top = deepcopy(run.session.label_party.top).eval()
     return Secret(run.task.labels, features, bottoms, top, embeddings, lambda rows, sent: predict_with(run, rows, sent))
 
 

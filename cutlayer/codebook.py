@@ -1,13 +1,13 @@
 """Target codes: one distinct +-1 code per class, from a seed that all parties know (HashVFL, section III-D)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import ceil, log2
 
 import torch
 from torch import Tensor
 
-from cutlayer.errors import ConfigError
+from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.rng import generator
 
 
@@ -27,12 +27,10 @@ def target_codes(classes: int, bits: int, seed: int, *names: str) -> Tensor:
             f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got {bits}; use more bits."
         )
     rng = generator(seed, "target codes", *names)
-    codes: list[Tensor] = []
+    codes: dict[tuple[int, ...], None] = {}
     while len(codes) < classes:
-        code = 2.0 * torch.randint(0, 2, (bits,), generator=rng) - 1
-        if not any(torch.equal(code, other) for other in codes):
-            codes.append(code)
-    return torch.stack(codes)
+        codes[tuple((2 * torch.randint(0, 2, (bits,), generator=rng) - 1).tolist())] = None
+    return torch.tensor(list(codes), dtype=torch.float32)
 
 
 def hamming(one: Tensor, two: Tensor) -> Tensor:
@@ -40,12 +38,24 @@ def hamming(one: Tensor, two: Tensor) -> Tensor:
     return (one.shape[-1] - (one * two).sum(dim=-1)) / 2
 
 
+def check_codes(arrived: Mapping[str, Tensor], bits: int, binary: bool = True) -> None:
+    """Refuse what arrived if it is not, per row, a code of so many bits (or numbers, if not `binary`)."""
+    for name, codes in arrived.items():
+        if codes.shape[1:] != (bits,):
+            raise ProtocolError(f"Expected codes of {bits} bits from {name}, got shape {tuple(codes.shape[1:])}.")
+        if binary and not bool((codes.abs() == 1).all()):
+            raise ProtocolError(f"Expected codes of +1 and -1 from {name}, got other numbers.")
+
+
 def shared_codes(defences: Iterable[str], classes: int, seed: int) -> Tensor | None:
     """The target codes that every party knows under these defences (their full spelling), or None."""
     for spelling in defences:
         name, _, rest = spelling.partition(":")
-        settings = dict(part.split("=") for part in rest.split(",") if part)
-        if name == "hash" and settings["consistency"] == "True" and settings["targets"] != "private":
+        if name != "hash":
+            continue
+        settings = dict(part.split("=") for part in rest.split(","))
+        if settings["consistency"] == "True" and settings["targets"] != "private":
             bits = least_bits(classes) if settings["bits"] == "None" else int(settings["bits"])
-            return target_codes(classes, bits, seed if settings["targets"] == "run" else int(settings["targets"]))
+            seed = seed if settings["targets"] == "run" else int(settings["targets"])
+            return target_codes(classes, bits, seed).clone()  # the cache's own stays as it is
     return None

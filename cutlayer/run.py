@@ -96,7 +96,7 @@ class Run:
     def _own(self, name: str) -> Own:
         def frozen(part: str) -> nn.Module | None:
             module = self.session.parties[name].modules.get(part)
-            return None if module is None else deepcopy(module).cpu().eval()
+            return None if module is None else deepcopy(module).eval()
 
         is_label = name == self.task.label_party
         features = self.task.features.get(name)

@@ -1,15 +1,18 @@
-"""Sign with a straight-through gradient, and Laplace noise on codes: the building blocks of hashing."""
+"""Sign with a straight-through gradient, batch norm, Laplace noise on codes: the building blocks of hashing."""
 
 from typing import Any
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
+
+from cutlayer.errors import ConfigError
 
 
 class _Sign(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
-        return torch.where(values >= 0, 1.0, -1.0).to(values.dtype)
+        code = torch.where(values >= 0, 1.0, -1.0).to(values.dtype)
+        return torch.where(values.isnan(), values, code)  # or a bottom that diverged would look like a code
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -17,7 +20,7 @@ class _Sign(torch.autograd.Function):
 
 
 def sign(values: Tensor) -> Tensor:
-    """+1 where values are 0 or more, else -1; the gradient passes as it is, without clipping."""
+    """+1 where values are 0 or more, else -1 (NaN stays); the gradient passes as it is, without clipping."""
     return _Sign.apply(values)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -25,3 +28,21 @@ def laplace_like(like: Tensor, scale: float, rng: Generator) -> Tensor:
     """Laplace noise: the difference of two exponentials."""
     drawn = torch.empty((2, *like.shape), dtype=like.dtype, device=like.device).exponential_(generator=rng)
     return scale * (drawn[0] - drawn[1])
+
+
+class Normalised(nn.BatchNorm1d):
+    """Batch norm that says what is wrong with a batch of one row, or with a bottom of another width."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise: by the batch in training, by running statistics in evaluation."""
+        if self.training and len(input) < 2:
+            raise ConfigError(
+                "Expected at least two rows in a training batch under batch norm, got one; use a larger --batch-size."
+            )
+        if input.dim() != 2 or input.shape[1] != self.num_features:
+            raise ConfigError(
+                f"Expected a bottom that ends in {self.num_features} numbers, one per bit, got shape "
+                f"{tuple(input.shape[1:])}."
+            )
+        output: Tensor = super().forward(input)
+        return output

@@ -5,7 +5,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from cutlayer.errors import ProtocolError
+from cutlayer.errors import ProtocolError, RunError
 
 
 class Encoding(Enum):
@@ -25,6 +25,8 @@ def encode(payload: Tensor, encoding: Encoding) -> Tensor:
         return payload.half()
     if encoding is Encoding.BITS:
         if not bool((payload.abs() == 1).all()):
+            if bool(payload.isnan().any()):
+                raise RunError("Training diverged: an embedding is not a number; use a smaller --lr.")
             raise ProtocolError(
                 "Expected a code of +1 and -1 to pack, got other numbers; put hash after other defences."
             )
@@ -37,12 +39,14 @@ def encode(payload: Tensor, encoding: Encoding) -> Tensor:
 def decode(crossed: Tensor, encoding: Encoding, like: Tensor) -> Tensor:
     """Undo `encode`, for a payload of the shape and dtype of `like` (which the manifest states)."""
     if encoding is Encoding.HALF:
+        if crossed.shape != like.shape:
+            raise ProtocolError(f"Expected halves of shape {tuple(like.shape)}, got {tuple(crossed.shape)}.")
         return crossed.to(like.dtype)
     if encoding is Encoding.BITS:
-        if len(crossed) != encoded_size(like, encoding):
+        if crossed.dtype is not torch.uint8 or crossed.shape != (encoded_size(like, encoding),):
             raise ProtocolError(
                 f"Expected {encoded_size(like, encoding)} bytes for a code of shape {tuple(like.shape)}, "
-                f"got {len(crossed)}."
+                f"got shape {tuple(crossed.shape)} of {crossed.dtype}."
             )
         bits = (crossed[:, None] & WEIGHTS.to(crossed.device)) != 0
         return (bits.flatten()[: like.numel()].to(like.dtype) * 2 - 1).view(like.shape)

@@ -1,6 +1,5 @@
 """Model inversion: search for inputs that the victim's bottom turns into the embeddings it sent."""
 
-import copy
 from typing import ClassVar, Literal
 
 import torch
@@ -9,8 +8,8 @@ from torch import Generator, Tensor, nn
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
-from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.message import Kind, Phase
+from cutlayer.errors import ConfigError
+from cutlayer.imaging import descend, is_image, predicted, total_variation, white_box
 from cutlayer.rng import Stream
 from cutlayer.view import View
 
@@ -81,12 +80,11 @@ class ModelInversion(Attack):
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Invert the victim's embeddings."""
-        victim, bottom, shape = _victim(view)
-        rows, embeddings = _received(view, victim, self.images)
+        bottom, shape = white_box(view)
+        rows, embeddings = predicted(view, view.victim, view.manifest.test[: self.images])
         device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
         tries = self.restarts if self.start == "random" else 1
         guess = self._start((tries, len(rows), *shape), rng).to(device)
-        _check_dense(bottom, guess[0, :1])
         stream = Stream(int(torch.randint(2**62, (), generator=rng)), "model-inversion", device=device)
         with stream.scope():  # a bottom may draw numbers of its own
             found, objective = self._search(bottom, guess, embeddings.to(device))
@@ -97,7 +95,7 @@ class ModelInversion(Attack):
     def _start(self, size: tuple[int, ...], rng: Generator) -> Tensor:
         if self.start == "zeros":
             return torch.zeros(size)
-        if _is_image(size[2:]):
+        if is_image(size[2:]):
             return self.low + SMALL * (self.high - self.low) * torch.rand(size, generator=rng)
         return SMALL * torch.randn(size, generator=rng)
 
@@ -105,17 +103,13 @@ class ModelInversion(Attack):
         """Follow the gradient from every start; return the ends and their objectives."""
         tries, count = guess.shape[:2]
         target = target.repeat(tries, *[1] * (target.ndim - 1))
-        boxed = _is_image(guess.shape[2:])
-        x = guess.flatten(0, 1).requires_grad_()
-        optimizer = torch.optim.Adam([x], lr=self.lr, eps=1e-3, amsgrad=True)
-        for _ in range(self.steps):
-            (x.grad,) = torch.autograd.grad(self._objective(bottom, x, target).sum(), x)
-            optimizer.step()
-            if boxed:
-                x.data.clamp_(self.low, self.high)
-        with torch.no_grad():
-            objective = self._objective(bottom, x, target).nan_to_num(torch.inf)
-        return x.detach().view(guess.shape), objective.view(tries, count)
+        box = (self.low, self.high) if is_image(guess.shape[2:]) else None
+
+        def objective(x: Tensor) -> Tensor:
+            return self._objective(bottom, x, target)
+
+        ends, values = descend(objective, guess.flatten(0, 1), steps=self.steps, lr=self.lr, eps=1e-3, box=box)
+        return ends.view(guess.shape), values.view(tries, count)
 
     def _objective(self, bottom: nn.Module, x: Tensor, target: Tensor) -> Tensor:
         """The paper's objective, one number per row."""
@@ -123,50 +117,8 @@ class ModelInversion(Attack):
         if self.relative:
             size = target.pow(2).mean()
             value = value / size.where(size > 0, 1.0)
-        if self.tv and _is_image(x.shape[1:]):
+        if self.tv and is_image(x.shape[1:]):
             value = value + self.tv * total_variation(x)
         if self.l2:
             value = value + self.l2 * x.pow(2).flatten(1).mean(dim=1)
         return value
-
-
-def total_variation(images: Tensor) -> Tensor:
-    """Mean squared difference to the next row plus that to the next column, per image."""
-    steps = (images.diff(dim=-2), images.diff(dim=-1))
-    parts = [step.pow(2).flatten(1).mean(dim=1) for step in steps if step.numel()]
-    return torch.stack(parts).sum(dim=0) if parts else images.new_zeros(len(images))
-
-
-def _is_image(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 3
-
-
-def _victim(view: View) -> tuple[str, nn.Module, tuple[int, ...]]:
-    """Whose inputs are asked for, a frozen copy of its bottom, and the shape of one of its rows."""
-    victim = view.victim
-    if victim not in view.hints.bottoms:
-        raise ConfigError(f"Expected the bottom model of {victim!r} as a hint; model-inversion needs it.")
-    if victim not in view.hints.shapes:
-        raise Inapplicable("dense-only")
-    bottom = copy.deepcopy(view.hints.bottoms[victim]).eval().requires_grad_(False)
-    return victim, bottom, tuple(view.hints.shapes[victim])
-
-
-def _received(view: View, victim: str, images: int) -> tuple[Tensor, Tensor]:
-    """The first test rows and the last embedding that arrived for each."""
-    rows, embeddings, _ = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=victim).read()
-    ordered, order = rows.sort(stable=True)
-    wanted = view.manifest.test[:images].cpu()
-    wanted = wanted[torch.isin(wanted, rows)]
-    if not len(wanted):
-        raise RunError("Expected embeddings of test rows, found none; predict on the test rows first.")
-    last = torch.searchsorted(ordered, wanted, right=True) - 1
-    return wanted, embeddings[order[last]]
-
-
-def _check_dense(bottom: nn.Module, sample: Tensor) -> None:
-    try:
-        with torch.no_grad():
-            bottom(sample)
-    except (AttributeError, IndexError, RuntimeError, TypeError) as error:
-        raise Inapplicable("dense-only") from error

@@ -30,16 +30,17 @@ def attack(
     """
     from dataclasses import asdict
 
+    from cutlayer import words
     from cutlayer.auditing import Report, attack_run
-    from cutlayer.cli import options, show
+    from cutlayer.cli import show
     from cutlayer.errors import ConfigError
     from cutlayer.run import Run, read_record
 
     if out is not None and out.exists():
         raise ConfigError(f"The file {out} exists already; choose another --out.")
-    chosen = options.attacks(attack or [])
+    chosen = words.attacks(attack or [])
     record = read_record(run)
-    opened = Run.open(run, options.task_again(record["task"]), options.plan_again(record["plan"], trust))
+    opened = Run.open(run, words.task_again(record["task"]), words.plan_again(record["plan"], trust))
     findings = []
     with show.progress_bar("attacking") as progress:
         for number, one in enumerate(chosen):

@@ -79,8 +79,9 @@ def train(
     cutlayer train --data digits --epochs 30 --out runs/digits
     cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
     """
+    from cutlayer import words
     from cutlayer._validate import one_of
-    from cutlayer.cli import options, show
+    from cutlayer.cli import show
     from cutlayer.data import table as read_table
     from cutlayer.errors import ConfigError, Interrupted
     from cutlayer.models import named
@@ -93,8 +94,8 @@ def train(
         bottoms=named.bottom(bottom),
         top=named.top(top),
         width=width,
-        cut=options.cut(cut),
-        defences=options.defences(defence or []),
+        cut=words.cut(cut),
+        defences=words.defences(defence or []),
         recipe=Recipe(
             epochs=epochs,
             batch_size=batch_size,
@@ -102,7 +103,7 @@ def train(
             lr=lr,
             momentum=momentum,
             weight_decay=weight_decay,
-            schedule=options.schedule(schedule),
+            schedule=words.schedule(schedule),
             patience=patience,
         ),
         seed=seed,
@@ -116,7 +117,7 @@ def train(
                 "--label, --party, --id-column, --partition, --coding, --scaling, --missing and --test describe "
                 "a --table, not a --data set."
             )
-        task = options.dataset(data, parties=parties, label_party=label_party)
+        task = words.dataset(data, parties=parties, label_party=label_party)
     else:
         if label is None:
             raise ConfigError("Expected --label COLUMN with --table: which column is to be predicted?")
@@ -127,12 +128,12 @@ def train(
             str(table),
             **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
             label=label,
-            parties=options.parties(party) if party else parties,
+            parties=words.parties(party) if party else parties,
             partition="columns" if party else partition or "even",
             label_party=label_party,
             id_column=id_column,
         )
-    task = options.held_out(task, valid, seed)
+    task = words.held_out(task, valid, seed)
     try:
         with show.progress_bar("training") as progress:
             run = train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)

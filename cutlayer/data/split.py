@@ -5,6 +5,7 @@ the lists hold every column exactly once, and no party is left without a column.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import at_least, positive, probability
+from cutlayer.data.task import Features, Task
 from cutlayer.errors import ConfigError
+from cutlayer.sparse import SparseRows
 
 _Array = npt.NDArray[Any]
 _IMPORTANCE_ROWS = 5000  # enough to rank columns, so a large table costs no more than a small one
@@ -240,3 +243,20 @@ def _enough_columns(width: int, parties: int) -> None:
     at_least("parties", parties, 1)
     if parties > width:
         raise ConfigError(f"Expected no more parties than columns, got {parties} parties and {width} columns.")
+
+
+def recut(task: Task, shares: Sequence[float]) -> Task:
+    """Deal the columns of all parties out again, contiguously, by shares in the parties' order (images by columns)."""
+    names = list(task.features)
+    if len(shares) != len(names):
+        raise ConfigError(f"Expected a share for each of {len(names)} parties, got {len(shares)}.")
+    held = [task.features[name] for name in names]
+    if any(isinstance(features.values, SparseRows) for features in held):
+        raise ConfigError("Expected dense columns to deal out again, got sparse ones.")
+    values = torch.cat([features.values for features in held if isinstance(features.values, Tensor)], dim=-1)
+    columns = [column for features in held for column in features.columns]
+    dealt = {
+        name: Features(values[..., part].contiguous(), tuple(columns[i] for i in part) if columns else ())
+        for name, part in zip(names, by_ratio(values.shape[-1], shares), strict=True)
+    }
+    return replace(task, features=dealt, source={})

@@ -1,5 +1,6 @@
 """Binarised split learning: bits instead of numbers, and in the original also inside the bottom."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -7,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.codebook import least_bits
+from cutlayer.codebook import check_codes, least_bits
 from cutlayer.defence import Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.sign import laplace_like, sign
+from cutlayer.sign import Normalised, laplace_like, sign
 from cutlayer.sparse import SparseRows
 from cutlayer.wire import Encoding
 
@@ -19,10 +20,11 @@ class BinarisedSplit(Defence):
     """B-SL: embeddings are Sign codes.
 
     `variant=extended` is what HashVFL compares with: batch norm, Sign, and a penalty
-    |v - code|^2 per row at the feature party. `variant=original` binarises the weights of every
-    linear and convolution layer of the bottom as well (Sign forward, straight-through backward);
-    `leak` weighs a term that lowers the distance correlation between inputs and embeddings, and
-    `epsilon` sends Sign(Sign(v) + Lap(2/epsilon)).
+    |v - code|^2 per row at the feature party. `variant=original` binarises inside the bottom as
+    well (Sign forward, straight-through backward): the weights of its linear and convolution
+    layers, and its activations, as far as they are ReLU or Tanh modules. `leak` weighs a term that
+    lowers the distance correlation between inputs and embeddings, and `epsilon` sends
+    Sign(Sign(v) + Lap(2/epsilon)).
 
     Guarantee: none (heuristic); a row's message has at most `bits` bits. With epsilon, each bit of
     one message has epsilon-local differential privacy with respect to that bit.
@@ -64,10 +66,13 @@ class BinarisedSplit(Defence):
         if setting.part != "bottom":
             return model
         if self.variant == "extended":
-            return nn.Sequential(model, nn.BatchNorm1d(self.width(0, setting.classes)))
-        for module in model.modules():
+            return nn.Sequential(model, Normalised(self.width(0, setting.classes)))
+        for module in list(model.modules()):
             if isinstance(module, nn.Linear | nn.Conv2d):
                 parametrize.register_parametrization(module, "weight", Binary())
+            for name, child in module.named_children():
+                if isinstance(child, nn.ReLU | nn.Tanh):
+                    setattr(module, name, Signed())
         return model
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:
@@ -81,16 +86,31 @@ class BinarisedSplit(Defence):
         """At the feature party: distance to the code (extended), distance correlation with the inputs."""
         if local.labels is not None:
             return None
-        term = embedding.new_zeros(())
+        terms = []
         if self.variant == "extended":
-            term = self.weight * (embedding - sign(embedding).detach()).pow(2).sum(dim=1).mean()
-        if self.leak and local.inputs is not None and not isinstance(local.inputs, SparseRows):
-            term = term + self.leak * distance_correlation(local.inputs.flatten(1), embedding)
-        return term
+            terms.append(self.weight * (embedding - sign(embedding).detach()).pow(2).sum(dim=1).mean())
+        if self.leak and local.inputs is not None:
+            if isinstance(local.inputs, SparseRows):
+                raise ConfigError(f"Expected dense columns to measure leak={self.leak} on, got sparse rows; use leak=0.")
+            terms.append(self.leak * distance_correlation(local.inputs.flatten(1), embedding))
+        return sum(terms[1:], start=terms[0]) if terms else None
+
+    def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
+        """Refuse what is not a code of the agreed length."""
+        check_codes(arrived, self.width(0, local.classes))
+        return None
 
     def encoding(self, place: Place) -> Encoding | None:
         """Codes cross as bits."""
         return Encoding.BITS if place is Place.EMBEDDING else None
+
+
+class Signed(nn.Module):
+    """An activation by its sign."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Binarise."""
+        return sign(values)
 
 
 class Binary(nn.Module):

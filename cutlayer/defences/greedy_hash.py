@@ -1,11 +1,12 @@
 """Greedy hash: Sign with a straight-through gradient, and a pull of each number towards +-1."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from torch import Tensor
 
 from cutlayer._validate import at_least, non_negative, one_of
-from cutlayer.codebook import least_bits
+from cutlayer.codebook import check_codes, least_bits
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.errors import ConfigError
 from cutlayer.sign import sign
@@ -51,6 +52,11 @@ class GreedyHash(Defence):
         if local.labels is not None or self.reading == "code":
             return None
         return self.weight * (embedding.abs() - 1).abs().pow(3).mean()
+
+    def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
+        """Refuse what is not a code of the agreed length."""
+        check_codes(arrived, self.width(0, local.classes))
+        return None
 
     def encoding(self, place: Place) -> Encoding | None:
         """Codes cross as bits."""

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, one_of, positive
-from cutlayer.codebook import least_bits, target_codes
+from cutlayer.codebook import check_codes, least_bits, target_codes
 from cutlayer.defence import Defence, Local, Place, Setting
-from cutlayer.errors import ConfigError, ProtocolError
-from cutlayer.sign import laplace_like, sign
+from cutlayer.errors import ConfigError
+from cutlayer.sign import Normalised, laplace_like, sign
 from cutlayer.wire import Encoding
 
 
@@ -62,6 +62,8 @@ class Hash(Defence):
         one_of("reading", reading, ("paper", "code"))
         one_of("train_on", train_on, ("codes", "embeddings"))
         one_of("gradients", gradients, ("float32", "float16"))
+        if epsilon is not None and not sign:
+            raise ConfigError(f"Expected sign=true to flip bits with epsilon={epsilon}, got sign=false; drop one of them.")
         self.bits = bits
         self.targets = targets
         self.normalise = normalise
@@ -77,7 +79,7 @@ class Hash(Defence):
         if not classes:
             raise ConfigError("Expected classes to hash for, got a regression task; leave hash out.")
         bits = least_bits(classes) if self.bits is None else self.bits
-        if self.sign and bits < least_bits(classes):
+        if (self.sign or self.consistency) and bits < least_bits(classes):
             raise ConfigError(
                 f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got bits={bits}."
             )
@@ -117,12 +119,7 @@ class Hash(Defence):
 
     def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
         """Refuse what is not a code of the agreed length."""
-        bits = self.width(0, local.classes)
-        for name, codes in arrived.items():
-            if codes.shape[1:] != (bits,):
-                raise ProtocolError(f"Expected codes of {bits} bits from {name}, got shape {tuple(codes.shape[1:])}.")
-            if self.encoding(Place.EMBEDDING) and not bool((codes.abs() == 1).all()):
-                raise ProtocolError(f"Expected codes of +1 and -1 from {name}, got other numbers.")
+        check_codes(arrived, self.width(0, local.classes), self.encoding(Place.EMBEDDING) is Encoding.BITS)
         return None
 
     def encoding(self, place: Place) -> Encoding | None:
@@ -132,21 +129,3 @@ class Hash(Defence):
         noisy = self.epsilon is not None and self.reading == "code"
         is_code = self.sign and not noisy and self.train_on == "codes"
         return Encoding.BITS if place is Place.EMBEDDING and is_code else None
-
-
-class Normalised(nn.BatchNorm1d):
-    """Batch norm that says what is wrong with a batch of one row."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalise: by the batch in training, by running statistics in evaluation."""
-        if self.training and len(input) < 2:
-            raise ConfigError(
-                "Expected at least two rows in a training batch under batch norm, got one; use more rows."
-            )
-        if input.dim() != 2 or input.shape[1] != self.num_features:
-            raise ConfigError(
-                f"Expected a bottom that ends in {self.num_features} numbers, one per bit, got shape "
-                f"{tuple(input.shape[1:])}."
-            )
-        output: Tensor = super().forward(input)
-        return output

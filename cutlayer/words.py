@@ -23,8 +23,9 @@ from cutlayer.spec import find, kebab, parse, settings
 
 
 def defences(spellings: Sequence[str]) -> tuple[Defence, ...]:
-    """Read --defence options; `none` adds nothing."""
-    return tuple(parse(s, cutlayer.defences, Defence, "defence") for s in spellings if s != "none")
+    """Read --defence options: in order, several in one joined by +; `none` adds nothing."""
+    each = [part for spelling in spellings for part in spelling.split("+")]
+    return tuple(parse(part, cutlayer.defences, Defence, "defence") for part in each if part != "none")
 
 
 def attacks(spellings: Sequence[str]) -> list[Attack]:

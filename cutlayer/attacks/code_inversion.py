@@ -1,0 +1,143 @@
+"""Code inversion: search for the input whose embedding comes nearest to a class's target code."""
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from cutlayer._validate import at_least, non_negative, one_of, positive
+from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.codebook import hamming, shared_codes
+from cutlayer.defence import Role
+from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.imaging import descend, is_code, is_image, predicted, total_variation, white_box
+from cutlayer.rng import Stream
+from cutlayer.view import Manifest, View
+
+
+class CodeInversion(Attack):
+    """HashVFL's own reconstruction attack: one picture per class code.
+
+    Minimises MSE(f(x), o) + tv * TV(x) + l2 * mean(x^2) with the victim's bottom f up to what
+    precedes Sign, batch norm in evaluation mode; all classes and `restarts` at once, keeping for each
+    class the end with the lowest objective. With `match=code` (the paper's) o is a class's target
+    code, and the guess for a test row is the picture of the target code nearest to the code that
+    was received for it. `match=embedding` inverts each row's own message, which says what there is to
+    protect; it applies only where messages are real numbers (undefended, or hash:sign=false), since
+    the published code's target, the embedding before Sign, never crosses the cut.
+
+    TV is the paper's, a sum of square roots over pixels, or with `tv_form=code` the mean square of the
+    published code, which takes tv=1, l2=0.1, steps=30000. The paper gives no weight. The first start is
+    grey, as in that code, further ones random. Images stay inside [low, high]; rows of tables start
+    at zero and are not bounded.
+
+    Sees: the codes of the first `images` test rows (none: of all), sent in the prediction phase.
+    Needs: the victim's trained bottom (white box), the shape of one of its rows, and shared target
+    codes; dense inputs.
+    Specification: hashvfl, section 4.2.
+    Paper: Qiu et al., HashVFL (arXiv:2212.00325), section V-B, after He et al. (ACSAC 2019).
+    """
+
+    target: ClassVar[Target] = Target.FEATURES
+    by: ClassVar[Role] = Role.LABEL_PARTY
+
+    def __init__(
+        self,
+        *,
+        match: Literal["code", "embedding"] = "code",
+        images: int | None = 100,
+        steps: int = 3000,
+        restarts: int = 2,
+        lr: float = 1e-3,
+        tv: float = 1e-3,
+        tv_form: Literal["paper", "code"] = "paper",
+        l2: float = 0.0,
+        low: float = 0.0,
+        high: float = 1.0,
+    ) -> None:
+        one_of("match", match, ("code", "embedding"))
+        one_of("tv_form", tv_form, ("paper", "code"))
+        for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
+            if count is not None:
+                at_least(name, count, 1)
+        positive("lr", lr)
+        non_negative("tv", tv)
+        non_negative("l2", l2)
+        if not low < high:
+            raise ConfigError(f"Expected low={low} to lie below high={high}.")
+        self.match = match
+        self.images = images
+        self.steps = steps
+        self.restarts = restarts
+        self.lr = lr
+        self.tv = tv
+        self.tv_form = tv_form
+        self.l2 = l2
+        self.low = low
+        self.high = high
+
+    @property
+    def asks(self) -> Asks:
+        """White box."""
+        return Asks(bottom=True)
+
+    def applies(self, manifest: Manifest) -> str | None:
+        """Codes can be matched only where they are known."""
+        return "needs shared target codes" if self.match == "code" and _codes(manifest) is None else None
+
+    def run(self, view: View, rng: Generator) -> Guess:
+        """Invert the class codes, or the messages."""
+        bottom, shape = white_box(view)
+        rows, received = predicted(view, view.victim, view.manifest.test[: self.images])
+        if self.match == "code":
+            codes = _codes(view.manifest)
+            if codes is None:
+                raise ConfigError("Expected shared target codes for match=code; ask applies() first.")
+            return Guess(rows, self.pictures(bottom, shape, codes, rng)[nearest_class(received, codes)], Form.VALUES)
+        if is_code(received):
+            raise Inapplicable("codes only")
+        return Guess(rows, self.pictures(bottom, shape, received, rng), Form.VALUES)
+
+    def pictures(self, bottom: nn.Module, shape: tuple[int, ...], targets: Tensor, rng: Generator) -> Tensor:
+        """For each target, the best input found."""
+        device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
+        start = self._start((self.restarts, len(targets), *shape), rng).to(device)
+        wanted = targets.to(device).repeat(self.restarts, *[1] * (targets.ndim - 1))
+        box = (self.low, self.high) if is_image(shape) else None
+
+        def objective(x: Tensor) -> Tensor:
+            return self._objective(bottom, x, wanted)
+
+        stream = Stream(int(torch.randint(2**62, (), generator=rng)), "code-inversion", device=device)
+        with stream.scope():  # a bottom may draw numbers of its own
+            ends, values = descend(objective, start.flatten(0, 1), steps=self.steps, lr=self.lr, eps=1e-8, box=box)
+        best = values.view(self.restarts, -1).argmin(dim=0)
+        return ends.view(start.shape)[best, torch.arange(len(targets), device=device)].cpu()
+
+    def _start(self, size: tuple[int, ...], rng: Generator) -> Tensor:
+        """The first try in the middle, the others at random."""
+        if is_image(size[2:]):
+            start = self.low + (self.high - self.low) * torch.rand(size, generator=rng)
+            start[0] = (self.low + self.high) / 2
+        else:
+            start = torch.randn(size, generator=rng)
+            start[0] = 0
+        return start
+
+    def _objective(self, bottom: nn.Module, x: Tensor, wanted: Tensor) -> Tensor:
+        """The paper's objective, one number per input."""
+        value: Tensor = (bottom(x) - wanted).pow(2).flatten(1).mean(dim=1)
+        if self.tv and is_image(tuple(x.shape[1:])):
+            value = value + self.tv * total_variation(x, self.tv_form)
+        if self.l2:
+            value = value + self.l2 * x.pow(2).flatten(1).mean(dim=1)
+        return value
+
+
+def nearest_class(received: Tensor, codes: Tensor) -> Tensor:
+    """The class whose target code is nearest, the first among equals, per row."""
+    return hamming(received[:, None], codes[None]).argmin(dim=1)
+
+
+def _codes(manifest: Manifest) -> Tensor | None:
+    return shared_codes(manifest.defences, manifest.classes, manifest.seed) if manifest.classes else None

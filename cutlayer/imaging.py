@@ -1,0 +1,95 @@
+"""What attacks share that rebuild a party's rows: the victim's model, the last message of a row, search, smoothness."""
+
+import copy
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from cutlayer.errors import ConfigError, Inapplicable, RunError
+from cutlayer.message import Kind, Phase
+from cutlayer.view import View
+
+FLAT = 1e-12  # below a square root: the gradient of a flat image is then zero, not undefined
+
+
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Whether one row is an image: channels, height, width."""
+    return len(shape) == 3
+
+
+def total_variation(images: Tensor, form: Literal["paper", "code"] = "code") -> Tensor:
+    """How rough each image is.
+
+    "code": mean squared difference to the next row plus that to the next column. "paper" (HashVFL):
+    the sum over pixels of sqrt(down^2 + across^2), channels inside the root; a difference that
+    would leave the image is zero.
+    """
+    down, across = images.diff(dim=-2), images.diff(dim=-1)
+    if form == "code":
+        parts = [step.pow(2).flatten(1).mean(dim=1) for step in (down, across) if step.numel()]
+        return torch.stack(parts).sum(dim=0) if parts else images.new_zeros(len(images))
+    below = nn.functional.pad(down.pow(2), (0, 0, 0, 1))
+    beside = nn.functional.pad(across.pow(2), (0, 1))
+    length: Tensor = ((below + beside).sum(dim=1) + FLAT).sqrt()
+    return length.flatten(1).sum(dim=1)
+
+
+def latest(rows: Tensor, values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of the wanted rows that are there, and the last value of each."""
+    ordered, order = rows.sort(stable=True)
+    found = wanted[torch.isin(wanted, rows)]
+    return found, values[order[torch.searchsorted(ordered, found, right=True) - 1]]
+
+
+def predicted(view: View, party: str, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of the wanted rows for which a party sent an embedding in prediction, and the last one of each."""
+    rows, embeddings, _ = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=party).read()
+    found, values = latest(rows, embeddings, wanted.cpu())
+    if not len(found):
+        raise RunError("Expected embeddings of the rows in question, found none; predict on these rows first.")
+    return found, values
+
+
+def is_code(values: Tensor) -> bool:
+    """Whether all that crossed is +1 or -1."""
+    return bool((values.abs() == 1).all())
+
+
+def white_box(view: View) -> tuple[nn.Module, tuple[int, ...]]:
+    """A frozen copy of the victim's bottom, and the shape of one of the victim's rows."""
+    if view.victim not in view.hints.bottoms:
+        raise ConfigError(f"Expected the bottom model of {view.victim!r} as a hint; this attack needs it.")
+    if view.victim not in view.hints.shapes:
+        raise Inapplicable("dense-only")
+    bottom = copy.deepcopy(view.hints.bottoms[view.victim]).eval().requires_grad_(False)
+    shape = tuple(view.hints.shapes[view.victim])
+    parameter = next(bottom.parameters(), torch.empty(0))
+    try:
+        with torch.no_grad():
+            bottom(torch.zeros(1, *shape, device=parameter.device))
+    except (AttributeError, IndexError, RuntimeError, TypeError) as error:
+        raise Inapplicable("dense-only") from error
+    return bottom, shape
+
+
+def descend(
+    objective: Callable[[Tensor], Tensor],
+    start: Tensor,
+    *,
+    steps: int,
+    lr: float,
+    eps: float,
+    box: tuple[float, float] | None,
+) -> tuple[Tensor, Tensor]:
+    """Lower one objective per row by Adam (amsgrad), inside a box if there is one; the ends and their objectives."""
+    x = start.clone().requires_grad_()
+    optimizer = torch.optim.Adam([x], lr=lr, eps=eps, amsgrad=True)
+    for _ in range(steps):
+        (x.grad,) = torch.autograd.grad(objective(x).sum(), x)
+        optimizer.step()
+        if box:
+            x.data.clamp_(*box)
+    with torch.no_grad():
+        return x.detach(), objective(x).nan_to_num(torch.inf)

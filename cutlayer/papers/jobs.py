@@ -1,0 +1,154 @@
+"""Jobs: the trainings and attacks behind a paper's tables, run in parallel and kept, so that work resumes.
+
+A job says everything that determines its outcome. Outcomes are appended to a file of JSON lines,
+one per job, as they come; a second call does only what is missing. Tables share jobs.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from cutlayer import words
+from cutlayer.auditing import attack_run
+from cutlayer.data.split import recut
+from cutlayer.data.task import Task
+from cutlayer.models import named
+from cutlayer.plan import Plan
+from cutlayer.recipe import Recipe, Steps
+from cutlayer.training import train_plan
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training, and what is measured on it. All words are the command line's."""
+
+    data: str
+    bottom: str = "default"
+    top: str = "default"
+    width: int = 16
+    cut: str = "concat"
+    defence: str = "none"
+    epochs: int = 30
+    batch_size: int = 256
+    lr: float = 1e-3
+    weight_decay: float = 5e-4
+    drop_every: int = 10  # epochs between divisions of the learning rate by ten
+    share: float = 0.5  # of the columns, held by the first of two parties
+    seed: int = 0
+    attacks: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()  # module:function, given the run, returning named numbers
+
+    @property
+    def key(self) -> str:
+        """What names the job in the file of outcomes."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+Outcome = dict[str, Any]
+
+
+def run_job(job: Job, device: str = "cpu") -> Outcome:
+    """Train, evaluate, attack and check."""
+    start = time.perf_counter()
+    task = _task(job.data)
+    if job.share != 0.5:
+        task = recut(task, (job.share, 1 - job.share))
+    recipe = Recipe(
+        epochs=job.epochs,
+        batch_size=job.batch_size,
+        lr=job.lr,
+        weight_decay=job.weight_decay,
+        schedule=Steps(every=job.drop_every, factor=0.1),
+    )
+    plan = Plan(
+        bottoms=named.bottom(job.bottom),
+        top=named.top(job.top),
+        width=job.width,
+        cut=words.cut(job.cut),
+        defences=words.defences([job.defence]),
+        recipe=recipe,
+        seed=job.seed,
+        device=device,
+    )
+    run = train_plan(task, plan, keep="last" if job.attacks else "none")
+    findings = [asdict(f) for f in attack_run(run, words.attacks(job.attacks), seed=job.seed)] if job.attacks else []
+    checks: dict[str, float] = {}
+    for spelling in job.checks:
+        module, _, function = spelling.partition(":")
+        checks |= getattr(import_module(f"cutlayer.papers.{module}"), function)(run)
+    return {
+        "job": asdict(job),
+        "metrics": run.metrics,
+        "findings": findings,
+        "checks": checks,
+        "bytes": run.transcript.traffic(),
+        "seconds": round(time.perf_counter() - start, 1),
+        "device": device,
+    }
+
+
+@lru_cache(maxsize=2)
+def _task(spelling: str) -> Task:
+    return words.dataset(spelling)
+
+
+def read_outcomes(store: Path) -> dict[str, Outcome]:
+    """Outcomes by job key; a line cut short by a crash is skipped, and its job runs again."""
+    found: dict[str, Outcome] = {}
+    for line in store.read_text().splitlines() if store.exists() else []:
+        try:
+            outcome: Outcome = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        outcome["job"]["attacks"] = tuple(outcome["job"]["attacks"])
+        outcome["job"]["checks"] = tuple(outcome["job"]["checks"])
+        found[Job(**outcome["job"]).key] = outcome
+    return found
+
+
+def run_jobs(
+    jobs: Iterable[Job],
+    store: Path,
+    *,
+    device: str = "cpu",
+    workers: int = 1,
+    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
+) -> dict[str, Outcome]:
+    """Run what is missing, append each outcome as it comes, and return all."""
+    outcomes = read_outcomes(store)
+    missing = [job for job in dict.fromkeys(jobs) if job.key not in outcomes]
+    store.parent.mkdir(parents=True, exist_ok=True)
+    if store.exists() and not store.read_bytes().endswith(b"\n"):  # a crash cut the last line short: end it
+        with store.open("a") as file:
+            file.write("\n")
+
+    def keep(job: Job, outcome: Outcome, done: int) -> None:
+        outcomes[job.key] = outcome
+        with store.open("a") as file:
+            file.write(json.dumps(outcome) + "\n")
+        progress(done, len(missing), f"{job.data} {job.defence} {outcome['metrics'].get('accuracy', float('nan')):.4f}")
+
+    progress(0, len(missing), "")
+    if workers == 1:
+        for done, job in enumerate(missing, start=1):
+            keep(job, run_job(job, device), done)
+        return outcomes
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread each: workers are many
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(run_job, job, device): job for job in missing}
+        for done, future in enumerate(as_completed(futures), start=1):
+            keep(futures[future], future.result(), done)
+    return outcomes
+
+
+def accuracies(outcomes: dict[str, Outcome], jobs: Sequence[Job]) -> list[float]:
+    """Test accuracy in percent of those jobs that have run."""
+    return [100 * outcomes[job.key]["metrics"]["accuracy"] for job in jobs if job.key in outcomes]

@@ -1,0 +1,106 @@
+"""reproduce: run the jobs behind a paper's tables and set the paper's values beside ours."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cutlayer._validate import one_of
+from cutlayer.metrics.interval import mean_interval
+from cutlayer.papers.jobs import Outcome, run_jobs
+from cutlayer.run import write_text
+
+
+def tables_of(paper: str, quick: bool) -> dict[str, list[Any]]:
+    """The tables and figures of a paper, by name."""
+    one_of("paper", paper, ("hashvfl",))
+    made: dict[str, list[Any]] = import_module(f"cutlayer.papers.{paper}").tables(quick)
+    return made
+
+
+def reproduce(
+    paper: str,
+    *,
+    tables: Iterable[str] = (),
+    datasets: Iterable[str] = (),
+    seeds: Iterable[int] = (0,),
+    quick: bool = False,
+    device: str = "cpu",
+    workers: int = 1,
+    folder: Path,
+    run: bool = True,
+    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
+) -> dict[str, list[dict[str, Any]]]:
+    """Run what is missing and return, per table, rows with the paper's value, ours, the gap and the interval."""
+    known = tables_of(paper, quick)
+    chosen = list(tables) or list(known)
+    for name in chosen:
+        one_of("table", name, known)
+    seeds, only = list(seeds), set(datasets)
+    cells = {name: [c for c in known[name] if not only or c.dataset in only] for name in chosen}
+    jobs = [replace(cell.job, seed=seed) for name in chosen for seed in seeds for cell in cells[name]]
+    store = folder / ("quick.jsonl" if quick else "paper.jsonl")
+    outcomes = run_jobs(jobs if run else [], store, device=device, workers=workers, progress=progress)
+    return {name: [row(cell, seeds, outcomes) for cell in cells[name]] for name in chosen}
+
+
+def row(cell: Any, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, Any]:
+    """One line: the paper's value, ours with its interval over seeds, the gap."""
+    values = []
+    for seed in seeds:
+        outcome = outcomes.get(replace(cell.job, seed=seed).key)
+        value = None if outcome is None else read(outcome, cell.read)
+        values += [] if value is None or value != value else [value]
+    mean, low, high = mean_interval(values) if values else (None, None, None)
+    gap = None if mean is None or cell.paper is None else mean - cell.paper
+    return {
+        "table": cell.table,
+        "dataset": cell.dataset,
+        "method": cell.method,
+        "setting": cell.setting,
+        "paper": cell.paper,
+        "ours": _digits(mean),
+        "low": _digits(low),
+        "high": _digits(high),
+        "gap": _digits(gap),
+        "seeds": len(values),
+        "reading": cell.reading,
+        "epochs": cell.job.epochs,
+        "bottom": cell.job.bottom,
+    }
+
+
+def read(outcome: Outcome, what: str) -> float | None:
+    """Read a number off an outcome: accuracy, attack:NAME, baseline:NAME or check:NAME; shares in percent."""
+    kind, _, name = what.partition(":")
+    if kind == "accuracy":
+        return float(100 * outcome["metrics"]["accuracy"])
+    if kind == "check":
+        return float(outcome["checks"][name])
+    asked = outcome["job"]["attacks"].index(name)
+    finding = outcome["findings"][asked]
+    if finding["status"] != "done":
+        return None
+    return float(100 * finding["value" if kind == "attack" else "baseline"])
+
+
+def save(rows: dict[str, list[dict[str, Any]]], folder: Path, command: str) -> list[Path]:
+    """Write a CSV per table, with the command that made it in its first line."""
+    written = []
+    for name, lines in rows.items():
+        text = io.StringIO()
+        text.write(f"# {command}\n")
+        writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+        path = folder / (name.replace(" ", "-") if name.startswith("figure") else f"table-{name}")
+        written.append(path.with_suffix(".csv"))
+        write_text(written[-1], text.getvalue())
+    return written
+
+
+def _digits(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

@@ -1,0 +1,147 @@
+"""Tables: every cell has a job that can be made, outcomes are kept as they come, and work resumes."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+import cutlayer as cl
+from cutlayer import words
+from cutlayer.codebook import target_codes
+from cutlayer.data.split import recut
+from cutlayer.models import named
+from cutlayer.papers import hashvfl, jobs
+from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
+from cutlayer.papers.reproduce import read, reproduce, row, save
+
+TINY = Job(data="wine:label_party=server", bottom="mlp:hidden=8", top="mlp", width=4, epochs=1, batch_size=32)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_cell_names_things_that_exist(quick):
+    tables = hashvfl.tables(quick)
+    assert {"2", "3", "5", "6", "7", "8", "10", "figure 4", "figure 5", "figure 6"} <= set(tables)
+    for cells in tables.values():
+        for cell in cells:
+            words.defences([cell.job.defence])
+            words.attacks(cell.job.attacks or ["norm-score"])
+            named.bottom(cell.job.bottom)
+            named.top(cell.job.top)
+            assert cell.job.data.split(":")[0] in cl.data.names()
+            kind, _, name = cell.read.partition(":")
+            assert kind in ("accuracy", "check") or name in cell.job.attacks, cell
+    papers = {cell.paper for cells in tables.values() for cell in cells if cell.paper is not None}
+    assert {97.75, 98.99, 85.24, 1.31} <= papers
+
+
+def test_tables_share_trainings():
+    tables = hashvfl.tables(False)
+    eight, seven = ({c.job for c in tables[t] if c.method == "hash" and c.setting.startswith("16 bits")} for t in "87")
+    assert eight <= seven
+    assert {c.job for c in tables["3"]} >= {c.job for c in tables["5"] if c.method == "hash"}
+
+
+def test_outcomes_are_kept_as_they_come_and_only_the_missing_run(tmp_path, monkeypatch):
+    store, ran = tmp_path / "jobs.jsonl", []
+    real = run_job
+    monkeypatch.setattr(jobs, "run_job", lambda job, device: ran.append(job.seed) or real(job, device))
+    wanted = [replace(TINY, seed=seed) for seed in (0, 1)]
+    run_jobs(wanted[:1], store)
+    assert ran == [0] and len(store.read_text().splitlines()) == 1
+    with store.open("a") as file:
+        file.write('{"job": {"da')  # a crash in the middle of a line
+    outcomes = run_jobs([*wanted, *wanted], store)
+    assert ran == [0, 1] and set(outcomes) == {job.key for job in wanted}
+
+
+def test_a_line_cut_short_does_not_swallow_the_next_one(tmp_path):
+    store = tmp_path / "jobs.jsonl"
+    store.write_text('{"job": {"da')
+    run_jobs([TINY], store)
+    assert set(read_outcomes(store)) == {TINY.key}
+
+
+def test_two_workers_give_what_one_gives(tmp_path):
+    wanted = [replace(TINY, seed=seed) for seed in (0, 1)]
+    one = run_jobs(wanted, tmp_path / "one.jsonl")
+    two = run_jobs(wanted, tmp_path / "two.jsonl", workers=2)
+    assert {k: v["metrics"] for k, v in one.items()} == {k: v["metrics"] for k, v in two.items()}
+
+
+def test_a_row_has_the_papers_value_ours_the_gap_and_the_interval():
+    cell = hashvfl.Cell("2", "wine", "hash", "4 bits", TINY, paper=90.0)
+    outcomes = {replace(TINY, seed=s).key: {"metrics": {"accuracy": a}} for s, a in ((0, 0.92), (1, 0.94))}
+    made = row(cell, [0, 1, 2], outcomes)
+    assert made["ours"] == pytest.approx(93) and made["gap"] == pytest.approx(3) and made["seeds"] == 2
+    assert made["low"] == pytest.approx(93 - 12.7062, abs=1e-3)  # t(0.975, 1) = 12.706, sd/sqrt(2) = 1
+    assert row(cell, [5], outcomes)["ours"] is None
+
+
+def test_attacks_and_checks_are_read_by_name():
+    outcome = {
+        "job": {"attacks": ("nearest-code", "pgd")},
+        "findings": [
+            {"status": "done", "value": 0.5, "baseline": 0.25},
+            {"status": "does not apply", "value": float("nan"), "baseline": 0},
+        ],
+        "checks": {"correct": 1.5},
+    }
+    assert read(outcome, "attack:nearest-code") == 50 and read(outcome, "baseline:nearest-code") == 25
+    assert read(outcome, "attack:pgd") is None and read(outcome, "check:correct") == 1.5
+
+
+def test_quick_digits_end_to_end(tmp_path):
+    rows = reproduce("hashvfl", tables=["6"], datasets=["digits"], quick=True, folder=tmp_path)
+    assert [r["seeds"] for r in rows["6"]] == [1, 1] and rows["6"][0]["ours"] < rows["6"][1]["ours"]
+    (path,) = save(rows, tmp_path, "cutlayer reproduce hashvfl --table 6")
+    assert path.name == "table-6.csv" and path.read_text().startswith("# cutlayer reproduce hashvfl --table 6\n")
+    assert json.loads((tmp_path / "quick.jsonl").read_text())["metrics"]["accuracy"] > 0.5
+
+
+def test_unknown_paper_and_table(tmp_path):
+    with pytest.raises(cl.ConfigError, match="Unknown paper 'hashfvl'"):
+        reproduce("hashfvl", folder=tmp_path)
+    with pytest.raises(cl.ConfigError, match="Unknown table '99'"):
+        reproduce("hashvfl", tables=["99"], folder=tmp_path)
+
+
+def test_detection_by_hand():
+    """A top that answers with the class whose code is nearest to the second party's code."""
+
+    class Nearest(torch.nn.Module):
+        def __init__(self, codes):
+            super().__init__()
+            self.codes = torch.nn.Parameter(codes)
+
+        def forward(self, joint):
+            return joint[:, 4:] @ self.codes.T
+
+    run = cl.train(
+        cl.data.wine(label_party="server"),
+        defences=[cl.defences.Hash(bits=4)],
+        recipe=cl.Recipe(epochs=1, batch_size=32),
+    )
+    codes = target_codes(3, 4, 0)
+    run.session.label_party.top = Nearest(codes)
+    every = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 4)
+    answers = (every @ codes.T).argmax(1)
+    correct, error = [], []
+    for wanted, code in enumerate(codes):
+        apart = (4 - every @ code) / 2
+        correct.append(float(apart[answers == wanted].mean()))
+        error.append(float(apart[answers != wanted].mean()))
+    found = hashvfl.detection(run)
+    assert found["correct"] == pytest.approx(sum(correct) / 3) and found["error"] == pytest.approx(sum(error) / 3)
+
+
+def test_columns_are_dealt_out_again_by_share():
+    task = cl.data.digits(label_party="server")
+    images = torch.cat([f.values for f in task.features.values()], dim=-1)
+    again = recut(task, (0.25, 0.75))
+    assert again.features["party1"].values.shape[-1] == 2
+    assert torch.equal(torch.cat([f.values for f in again.features.values()], dim=-1), images)
+    table = recut(cl.data.wine(label_party="server"), (0.1, 0.9))
+    assert [len(f.columns) for f in table.features.values()] == [f.values.shape[1] for f in table.features.values()]
+    with pytest.raises(cl.ConfigError, match="a share for each of 2 parties"):
+        recut(task, (1.0,))

@@ -8,7 +8,8 @@ digits       Which digit is it? party2 goes for the labels with its own trained 
 is it a 3?   Two classes, one of them rare. party2 reads labels off the gradients' lengths
              (norm-score) and directions (direction-score).
 
-Nothing is tuned to a defence, and whatever comes out is printed.
+Settings (width, labels known, strengths, the inversion's tv and l2) were searched for on these digits so that the
+attacks do well undefended; nothing is tuned to a defence, and whatever comes out is printed.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
         cl.audit(
             task,
             defences={"none": [], NOISE: [noise], LABEL_DP: [label_dp]},
-            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01)],
+            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01, l2=0.01)],
             seeds=range(seeds),
             progress=lambda text: say(f"{task.name}: {text}"),
             on_guess=gallery.keep,

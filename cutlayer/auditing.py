@@ -40,7 +40,7 @@ def secret_of(run: Run) -> Secret:
     run.session.predict(run.task.test, seen.write)
     channels = {channel.sender: channel for channel in seen.channels.values()}
     embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
-    top = deepcopy(run.session.label_party.top).eval()
+    top = deepcopy(run.session.label_party.top).cpu().eval()
     return Secret(run.task.labels, features, bottoms, top, embeddings, lambda rows, sent: predict_with(run, rows, sent))
 
 

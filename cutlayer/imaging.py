@@ -48,7 +48,7 @@ def predicted(view: View, party: str, wanted: Tensor) -> tuple[Tensor, Tensor]:
     rows, embeddings, _ = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=party).read()
     found, values = latest(rows, embeddings, wanted.cpu())
     if not len(found):
-        raise RunError("Expected embeddings of the rows in question, found none; predict on these rows first.")
+        raise RunError("Expected embeddings of these training or test rows, found none; predict on them first.")
     return found, values
 
 

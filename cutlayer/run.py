@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from cutlayer import checkpoint
 from cutlayer.data.task import Goal, Task
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.plan import Plan, assemble, describe_all, roster_of, target_scale
 from cutlayer.rng import Stream
-from cutlayer.session import Session
+from cutlayer.session import Session, batches
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
@@ -118,12 +119,26 @@ class Run:
             "notes": list(self.task.notes),
             "plan": plan_json(self.plan) | {"keep": str(self.transcript.keep)},
             "history": self.history,
+            **self._flagged(),
             "versions": {
                 "cutlayer": __version__,
                 "torch": torch.__version__,
                 "python": platform.python_version(),
             },
         }
+
+    def _flagged(self) -> dict[str, dict[str, float]]:
+        """If a defence flags rows: the share of training rows in the last epoch, and of test rows in prediction."""
+        flags = self.session.label_party.flags
+        shares = {}
+        if seen := flags[Phase.TRAIN]:
+            steps = len(list(batches(self.task.train, self.plan.recipe.batch_size)))
+            defences = max(1, len(seen) // (steps * max(1, len(self.history))))  # each adds one entry a step
+            last = seen[-steps * defences :]
+            shares["train"] = len(torch.cat(last).unique()) / len(self.task.train)
+        if seen := flags[Phase.PREDICT]:
+            shares["predict"] = float(torch.isin(self.task.test, torch.cat(seen)).double().mean())
+        return {"flagged": shares} if shares else {}
 
     def save(self, folder: Path) -> None:
         """Write models, then run.json last: its presence says that the run is whole."""

@@ -24,7 +24,8 @@ def encode(payload: Tensor, encoding: Encoding) -> Tensor:
     if encoding is Encoding.HALF:
         return payload.half()
     if encoding is Encoding.BITS:
-        if not bool((payload.abs() == 1).all()):
+        # Asking a GPU for an answer stalls it, and the receiver checks anyway (Hash.inspect).
+        if payload.device.type == "cpu" and not bool((payload.abs() == 1).all()):
             if bool(payload.isnan().any()):
                 raise RunError("Training diverged: an embedding is not a number; use a smaller --lr.")
             raise ProtocolError(

@@ -7,18 +7,24 @@ from functools import cache
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss
 
+import cutlayer as cl
 from cutlayer.attack import Asks, Attack, Target
+from cutlayer.codebook import target_codes
 from cutlayer.cut import Concat, Roster
 from cutlayer.defence import Role
+from cutlayer.defences import Hash
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.rng import Stream
+from cutlayer.sign import sign
+from cutlayer.spec import describe
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, View, view_of
 
 LABEL, FEATURE, OTHER = "bank", "shop", "tele"
 ROSTER = Roster(LABEL, (LABEL, FEATURE, OTHER))
+NEUTRAL = Roster(LABEL, (FEATURE, OTHER))  # a label party without columns
 COLUMNS = {LABEL: 3, FEATURE: 8, OTHER: 5}
 ROWS, TEST, BATCH, EPOCHS = 400, 80, 40, 5
 
@@ -42,8 +48,8 @@ class World:
         """What a party saw, holds and was told."""
         is_label = party == LABEL
         own = Own(
-            self.features[party],
-            copy.deepcopy(self.bottoms[party]),
+            self.features.get(party),
+            copy.deepcopy(self.bottoms.get(party)),
             labels=self.labels if is_label else None,
             top=copy.deepcopy(self.top) if is_label else None,
         )
@@ -53,20 +59,30 @@ class World:
     def view_for(self, attack: Attack) -> View:
         """The view on which an attack is to be run."""
         party = LABEL if attack.by is Role.LABEL_PARTY else FEATURE
-        victim = LABEL if attack.target is Target.LABELS else (OTHER if party == FEATURE else FEATURE)
+        victim = (OTHER if party == FEATURE else FEATURE) if attack.target is Target.FEATURES else LABEL
         return self.view(party, attack.asks, victim)
 
     def hints(self, asks: Asks, party: str) -> Hints:
         """Grant what is asked: labels as even over classes as can be."""
-        others = [name for name in ROSTER.order if name != party]
+        others = [name for name in self.manifest.roster.order if name != party]
         train = self.manifest.train
         known = train[: asks.features]
         return Hints(
             labels=self._even(asks.labels) if asks.labels else None,
             features={n: Known(known, self.features[n][known]) for n in others} if asks.features else {},
             bottoms={n: copy.deepcopy(self.bottoms[n]) for n in others} if asks.bottom else {},
+            top=copy.deepcopy(self.top) if asks.top else None,
+            embeddings=self._embeddings() if asks.top else {},
             shapes={n: tuple(self.features[n].shape[1:]) for n in others},
         )
+
+    def _embeddings(self) -> dict[str, Known]:
+        """What every feature party sent for the test rows."""
+        test, found = self.manifest.test, {}
+        for (sender, _, kind, phase), channel in self.transcript.channels.items():
+            if kind is Kind.EMBEDDING and phase is Phase.PREDICT:
+                found[sender] = Known(test, channel.read()[1][test])
+        return found
 
     def _even(self, count: int) -> Known:
         train = self.manifest.train
@@ -78,23 +94,37 @@ class World:
 
 
 @cache
-def world(classes: int = 2, sealed: bool = False, seed: int = 0) -> World:
-    """Train three parties on rows whose label depends on everyone's columns (0 classes: regression)."""
+def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = False) -> World:
+    """Train three parties on rows whose label depends on everyone's columns (0 classes: regression).
+
+    In `hashed` worlds the label party holds no columns and the others send codes of 8 bits.
+    """
+    roster = NEUTRAL if hashed else ROSTER
     with Stream(seed, "toy").scope():
         features = {name: torch.rand(ROWS, width) for name, width in COLUMNS.items()}
         labels = _labels(features, classes)
+        features = {name: features[name] for name in roster.order}
         bottoms: dict[str, nn.Module] = {
             name: nn.Sequential(nn.Linear(width, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
             for name, width in COLUMNS.items()
+            if name in roster.order
         }
-        top = nn.Sequential(nn.ReLU(), nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, classes or 1))
+        for bottom in bottoms.values() if hashed else ():
+            bottom.append(nn.BatchNorm1d(8))
+        top = nn.Sequential(
+            nn.Identity() if hashed else nn.ReLU(),
+            nn.Linear(8 * len(bottoms), 16),
+            nn.ReLU(),
+            nn.Linear(16, classes or 1),
+        )
         train, test = torch.arange(ROWS - TEST), torch.arange(ROWS - TEST, ROWS)
-        manifest = Manifest("toy", ROSTER, classes, train, test, BATCH, Concat())
+        defences = (describe(Hash(bits=8), full=True),) if hashed else ()
+        manifest = Manifest("toy", roster, classes, train, test, BATCH, Concat(), defences=defences)
         transcript = Transcript(Keep("all"))
         _train(transcript, manifest, features, labels, bottoms, top)
         for model in (*bottoms.values(), top):
             model.eval().requires_grad_(True)
-        _predict(transcript, torch.arange(ROWS), features, bottoms)
+        _predict(transcript, manifest, torch.arange(ROWS), features, bottoms)
         secret = labels[torch.randperm(ROWS)] if sealed else labels
     return World(manifest, transcript, features, secret, bottoms, top)
 
@@ -122,16 +152,19 @@ def _train(
     for epoch in range(EPOCHS):
         transcript.begin_epoch(epoch, epoch == EPOCHS - 1)
         for rows in manifest.train[torch.randperm(len(manifest.train))].split(BATCH):
-            sent = {name: bottoms[name](features[name][rows]) for name in ROSTER.order}
+            sent = {name: _sent(manifest, bottoms[name](features[name][rows])) for name in manifest.roster.order}
             for embedding in sent.values():
                 embedding.retain_grad()
             outputs = top(torch.cat(list(sent.values()), dim=1))
             targets = labels[rows]
             loss = cross_entropy(outputs, targets) if manifest.classes else mse_loss(outputs[:, 0], targets)
+            if manifest.defences:
+                codes = target_codes(manifest.classes, 8, manifest.seed)[targets]
+                loss = loss + torch.stack([(1 - cosine_similarity(e, codes)).mean() for e in sent.values()]).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            for name in ROSTER.feature_parties:
+            for name in manifest.roster.feature_parties:
                 gradient = sent[name].grad
                 assert gradient is not None
                 record(transcript, Kind.EMBEDDING, name, rows, sent[name].detach(), step)
@@ -139,17 +172,25 @@ def _train(
             step += 1
 
 
+def _sent(manifest: Manifest, embedding: Tensor) -> Tensor:
+    return sign(embedding) if manifest.defences else embedding
+
+
 def _predict(
-    transcript: Transcript, rows: Tensor, features: Mapping[str, Tensor], bottoms: Mapping[str, nn.Module]
+    transcript: Transcript,
+    manifest: Manifest,
+    rows: Tensor,
+    features: Mapping[str, Tensor],
+    bottoms: Mapping[str, nn.Module],
 ) -> None:
     with torch.no_grad():
-        for name in ROSTER.feature_parties:
+        for name in manifest.roster.feature_parties:
             record(
                 transcript,
                 Kind.EMBEDDING,
                 name,
                 rows,
-                bottoms[name](features[name][rows]),
+                _sent(manifest, bottoms[name](features[name][rows])),
                 10_000,
                 Phase.PREDICT,
             )
@@ -190,6 +231,13 @@ def inversion_view(bottom: nn.Module, inputs: Tensor, train: int = 0) -> View:
     hints = Hints(bottoms={FEATURE: bottom}, shapes={FEATURE: tuple(inputs.shape[1:])})
     view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: Own(None, None)})
     return replace(view, hints=hints, victim=FEATURE)
+
+
+@cache
+def digits_run(hashed: bool) -> cl.Run:
+    """Halves of digits, undefended or as codes of 16 bits; the label party holds no columns."""
+    task = cl.data.digits(label_party=LABEL)
+    return cl.train(task, defences=[Hash(bits=16)] if hashed else [], epochs=20)
 
 
 def auc(labels: Tensor, scores: Tensor) -> float:

@@ -1,6 +1,7 @@
 """Decoder: learn from a few known rows how to turn messages back into inputs."""
 
 import copy
+from itertools import pairwise
 from math import prod
 from typing import ClassVar, Literal
 
@@ -11,7 +12,7 @@ from torch.nn.functional import mse_loss, one_hot
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
-from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.imaging import is_image, predicted
 from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
@@ -85,7 +86,7 @@ class Decoder(Attack):
         rows, inputs = self._inputs(view, view.manifest.test[: self.images])
         told, known_inputs = self._inputs(view, known.rows)
         if not torch.equal(told, known.rows.cpu()):
-            raise ConfigError("Expected a message for every known row; grant a prediction pass over them.")
+            raise RunError("Expected a message for every known row; predict on the training rows first.")
         if self.reads == "class-mean":
             values = class_means(known_inputs, known.values, inputs)
         else:
@@ -140,7 +141,7 @@ class Answer:
         self.low, self.unit = (torch.zeros(1), torch.ones(1)) if self.bounded else _standard(flat)
         sizes = (inputs.shape[1], *HIDDEN, prod(self.shape))
         layers: list[nn.Module] = []
-        for size, after in zip(sizes, sizes[1:], strict=False):
+        for size, after in pairwise(sizes):
             layers += [nn.Linear(size, after), nn.ReLU()]
         layers[-1] = nn.Sigmoid() if self.bounded else nn.Identity()
         self.net = nn.Sequential(*layers)

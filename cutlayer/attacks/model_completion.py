@@ -2,16 +2,17 @@
 
 import copy
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from cutlayer._validate import at_least, positive
+from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
-from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.errors import ConfigError, Inapplicable, RunError
+from cutlayer.imaging import predicted
 from cutlayer.rng import Stream, numpy_generator
 from cutlayer.sparse import SparseRows
 from cutlayer.view import Known, View
@@ -38,7 +39,10 @@ class ModelCompletion(Attack):
     batch norm on batch statistics, EMA of the head): `epochs` (10) of `steps` batches of Adam at
     2e-3; the paper takes epochs=25, steps=1024. The last epoch counts, not the best.
 
-    Sees: no message at all.
+    With `on=messages` the head sits on what was sent for the training rows after training, codes
+    under hashing, in place of the bottom's outputs before any defence (`ssl` then mixes messages).
+
+    Sees: no message at all; with on=messages, its own, in a prediction pass over the training rows.
     Needs: its own trained bottom and columns, and `labels` labelled training rows.
     Specification: baselines, section 1.
     Paper: Fu et al., Label Inference Attacks Against Vertical Federated Learning (USENIX
@@ -56,6 +60,7 @@ class ModelCompletion(Attack):
         epochs: int | None = None,
         steps: int = 256,
         lr: float | None = None,
+        on: Literal["bottom", "messages"] = "bottom",
     ) -> None:
         at_least("labels", labels, 1)
         at_least("steps", steps, 1)
@@ -63,37 +68,51 @@ class ModelCompletion(Attack):
             at_least("epochs", epochs, 1)
         if lr is not None:
             positive("lr", lr)
+        one_of("on", on, ("bottom", "messages"))
         self.labels = labels
         self.ssl = ssl
         self.epochs = epochs
         self.steps = steps
         self.lr = lr
+        self.on = on
 
     @property
     def asks(self) -> Asks:
-        """A few labels."""
-        return Asks(labels=self.labels)
+        """A few labels; for messages, those of the trained model."""
+        return Asks(labels=self.labels, frozen_train=self.on == "messages")
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Teach a head and apply it to every training row."""
         own, known = view.own[view.attacker], view.hints.labels
         if own.bottom is None or own.features is None or known is None or not len(known.rows):
             raise ConfigError("Expected an attacker with columns, a bottom and known labels for model-completion.")
-        bottom = copy.deepcopy(own.bottom).eval().requires_grad_(False)
+        rows = view.manifest.train.cpu()
+        if self.on == "messages":
+            rows, sent = predicted(view, view.attacker, rows)
+            told = Known(_places(rows, known.rows), known.values)
+            classes = self._name(nn.Identity(), sent, torch.arange(len(rows)), told, view, rng)
+        else:
+            bottom = copy.deepcopy(own.bottom).eval().requires_grad_(False)
+            classes = self._name(bottom, own.features, rows, known, view, rng)
+        return Guess(rows, classes, Form.CLASSES)
+
+    def _name(
+        self, bottom: nn.Module, features: Tensor | SparseRows, rows: Tensor, known: Known, view: View, rng: Generator
+    ) -> Tensor:
+        """Classes of rows of `features`, from what the bottom makes of them and the known ones among them."""
         device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
         seed = int(torch.randint(2**62, (), generator=rng))
-        rows = view.manifest.train.cpu()
         with Stream(seed, "model-completion", device=device).scope():
-            embeddings = _embed(bottom, own.features, rows, device)
+            embeddings = _embed(bottom, features, rows, device)
             head: nn.Module = _head(embeddings, view.manifest.classes)
             if self.ssl:
                 targets = one_hot(known.values, view.manifest.classes).float().to(device)
-                head = self._mix_match(bottom, head, _Mixer(own.features, rows, known, targets, seed))
+                head = self._mix_match(bottom, head, _Mixer(features, rows, known, targets, seed))
             else:
-                self._fit(head, _embed(bottom, own.features, known.rows, device), known.values.to(device))
+                self._fit(head, _embed(bottom, features, known.rows, device), known.values.to(device))
         with torch.no_grad():
-            classes = head.eval()(embeddings).argmax(dim=1)
-        return Guess(rows, classes.cpu(), Form.CLASSES)
+            classes: Tensor = head.eval()(embeddings).argmax(dim=1)
+        return classes.cpu()
 
     def _fit(self, head: nn.Module, embeddings: Tensor, labels: Tensor) -> None:
         """Teach the known labels, all at once. Batch norm keeps the statistics of all rows."""
@@ -154,6 +173,14 @@ def sharpen(chances: Tensor) -> Tensor:
     """Raise to 1/T and normalise."""
     raised = chances.pow(1 / TEMPERATURE)
     return raised / raised.sum(dim=1, keepdim=True)
+
+
+def _places(rows: Tensor, wanted: Tensor) -> Tensor:
+    """Where each wanted row stands among rows."""
+    if not bool(torch.isin(wanted, rows).all()):
+        raise RunError("Expected a message for every labelled row; predict on the training rows first.")
+    ordered, order = rows.sort()
+    return order[torch.searchsorted(ordered, wanted)]
 
 
 def _head(embeddings: Tensor, classes: int) -> nn.Sequential:

@@ -42,7 +42,9 @@ class AbnormalCodes(Defence):
         if len(codes) < 2:
             return torch.zeros(len(first), dtype=torch.bool, device=first.device)
         if len(lengths := {code.shape[1] for code in codes}) > 1:
-            raise ProtocolError(f"Expected codes of one length to compare, got {sorted(lengths)}; give parties one width.")
+            raise ProtocolError(
+                f"Expected codes of one length to compare, got {sorted(lengths)}; give parties one width."
+            )
         apart = [hamming(a, b) for i, a in enumerate(codes) for b in codes[i + 1 :]]
         limit = first.shape[1] / 2 if self.distance is None else self.distance
         return torch.stack(apart).amax(dim=0) > limit

@@ -91,7 +91,9 @@ class BinarisedSplit(Defence):
             terms.append(self.weight * (embedding - sign(embedding).detach()).pow(2).sum(dim=1).mean())
         if self.leak and local.inputs is not None:
             if isinstance(local.inputs, SparseRows):
-                raise ConfigError(f"Expected dense columns to measure leak={self.leak} on, got sparse rows; use leak=0.")
+                raise ConfigError(
+                    f"Expected dense columns to measure leak={self.leak} on, got sparse rows; use leak=0."
+                )
             terms.append(self.leak * distance_correlation(local.inputs.flatten(1), embedding))
         return sum(terms[1:], start=terms[0]) if terms else None
 

@@ -63,7 +63,9 @@ class Hash(Defence):
         one_of("train_on", train_on, ("codes", "embeddings"))
         one_of("gradients", gradients, ("float32", "float16"))
         if epsilon is not None and not sign:
-            raise ConfigError(f"Expected sign=true to flip bits with epsilon={epsilon}, got sign=false; drop one of them.")
+            raise ConfigError(
+                f"Expected sign=true to flip bits with epsilon={epsilon}, got sign=false; drop one of them."
+            )
         self.bits = bits
         self.targets = targets
         self.normalise = normalise

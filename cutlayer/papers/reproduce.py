@@ -55,6 +55,8 @@ def row(cell: Any, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, 
         value = None if outcome is None else read(outcome, cell.read)
         values += [] if value is None or value != value else [value]
     mean, low, high = mean_interval(values) if values else (None, None, None)
+    if len(values) == 1:
+        low = high = None  # one seed says nothing about the spread
     gap = None if mean is None or cell.paper is None else mean - cell.paper
     return {
         "table": cell.table,
@@ -84,7 +86,8 @@ def read(outcome: Outcome, what: str) -> float | None:
     finding = outcome["findings"][asked]
     if finding["status"] != "done":
         return None
-    return float(100 * finding["value" if kind == "attack" else "baseline"])
+    percent = 1 if finding["metric"] == "mse" else 100
+    return float(percent * finding["value" if kind == "attack" else "baseline"])
 
 
 def save(rows: dict[str, list[dict[str, Any]]], folder: Path, command: str) -> list[Path]:

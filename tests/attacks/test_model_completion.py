@@ -6,10 +6,12 @@ from torch import nn
 
 from cutlayer.attack import Asks, Form
 from cutlayer.attacks import ModelCompletion
-from cutlayer.attacks.model_completion import _average, _head, interleaved, sharpen
-from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.attacks.model_completion import _average, _head, _places, interleaved, sharpen
+from cutlayer.auditing import attack_run
+from cutlayer.errors import ConfigError, Inapplicable, RunError
+from cutlayer.message import Kind, Phase
 from cutlayer.view import Known, Own
-from tests.toy import FEATURE, rng, world
+from tests.toy import FEATURE, digits_run, rng, world
 
 
 def blobs(classes=3, bottom=None, shape=(4,)):
@@ -86,6 +88,43 @@ def test_the_average_follows_and_weights_shrink():
     assert slow.weight.item() == pytest.approx(0.001) and fast.weight.item() == 0.5 and fast.bias.item() == 0.5
 
 
+def test_on_messages_only_what_was_sent_counts():
+    toy = world(3, hashed=True)
+    attack = ModelCompletion(labels=30, on="messages")
+    assert attack.asks == Asks(labels=30, frozen_train=True) and ModelCompletion(labels=30).asks == Asks(labels=30)
+    view = toy.view_for(attack)
+    scrambled = replace(view, own={FEATURE: Own(torch.zeros(400, 8), nn.Linear(8, 8))})
+    guess = attack.run(view, rng())
+    assert torch.equal(guess.values, attack.run(scrambled, rng()).values)
+    assert torch.equal(guess.rows, toy.manifest.train) and accuracy(toy, view, guess) > 0.45
+    codes = view.channel(Kind.EMBEDDING, Phase.PREDICT).read()[1][guess.rows]
+    of_code = {}
+    for code, named in zip(codes.tolist(), guess.values.tolist(), strict=True):
+        of_code.setdefault(tuple(code), set()).add(named)
+    assert codes.abs().eq(1).all() and all(len(named) == 1 for named in of_code.values())
+    both = ModelCompletion(labels=30, on="messages", ssl=True, epochs=4)
+    assert accuracy(toy, view, both.run(view, rng())) > 0.4
+
+
+def test_places_are_found_in_any_order():
+    assert _places(torch.tensor([7, 2, 5]), torch.tensor([5, 7])).tolist() == [2, 0]
+    with pytest.raises(RunError, match="every labelled row"):
+        _places(torch.tensor([7, 2, 5]), torch.tensor([5, 8]))
+
+
+def test_undefended_messages_are_what_the_bottom_says():
+    toy = world(3)
+    attacks = [ModelCompletion(labels=30, on=on) for on in ("bottom", "messages")]
+    first, second = (attack.run(toy.view_for(attack), rng()) for attack in attacks)
+    assert torch.equal(first.values, second.values)
+
+
+def test_codes_of_digits_give_labels_away():
+    bottom, messages = attack_run(digits_run(True), [ModelCompletion(), ModelCompletion(on="messages")], by="party2")
+    assert messages.value > messages.baseline and messages.value > 0.75
+    assert "prediction pass" in messages.granted and "prediction pass" not in bottom.granted
+
+
 def test_what_it_refuses():
     _, view = blobs()
     ids = replace(view, own={FEATURE: Own(torch.zeros(400, 3, dtype=torch.int64), nn.Embedding(2, 4))})
@@ -96,6 +135,6 @@ def test_what_it_refuses():
         with pytest.raises(ConfigError, match="known labels"):
             ModelCompletion().run(replace(view, hints=replace(view.hints, labels=told)), rng())
     assert ModelCompletion().applies(world(0).manifest) == "classes-only"
-    for wrong in ({"labels": 0}, {"epochs": 0}, {"steps": 0}, {"lr": -1.0}):
+    for wrong in ({"labels": 0}, {"epochs": 0}, {"steps": 0}, {"lr": -1.0}, {"on": "top"}):
         with pytest.raises(ConfigError):
             ModelCompletion(**wrong)

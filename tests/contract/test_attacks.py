@@ -42,7 +42,8 @@ def digest(view) -> str:
         add_model(own.bottom)
         add_model(own.top)
     hints = view.hints
-    for known in ([] if hints.labels is None else [hints.labels], hints.features.values()):
+    add_model(hints.top)
+    for known in ([] if hints.labels is None else [hints.labels], hints.features.values(), hints.embeddings.values()):
         for told in known:
             add(told.rows)
             add(told.values)
@@ -60,9 +61,9 @@ def attack(request):
 
 def fitting(attack: Attack) -> World:
     """The first toy federation that an attack applies to."""
-    for classes in (2, 3, 0):
-        if attack.applies(world(classes).manifest) is None:
-            return world(classes)
+    for toy in (world(2), world(3), world(0), world(3, hashed=True)):
+        if attack.applies(toy.manifest) is None:
+            return toy
     pytest.skip("applies to none of the toy federations")
 
 
@@ -88,6 +89,9 @@ def check_guess(guess, attack, toy, view):
     if guess.form is Form.VALUES:
         assert attack.target is Target.FEATURES
         assert tuple(guess.values.shape[1:]) == view.hints.shapes[view.victim]
+    elif guess.form is Form.SUBMISSIONS:
+        assert attack.target is Target.OUTCOME and 0 <= guess.wanted < toy.manifest.classes
+        assert guess.values.shape[1:] == view.hints.embeddings[view.attacker].values.shape[1:]
     else:
         assert attack.target is Target.LABELS and guess.values.ndim == 1
     if guess.form is Form.CLASSES:

@@ -99,7 +99,8 @@ def test_labels_keep_their_rows_and_their_input(defence, role):
 )
 def test_models_are_returned_anew_and_repeatably(defence, role, part):
     with torch.random.fork_rng(devices=[]):
-        model = nn.Sequential(nn.Linear(BOTTOM_INPUTS, 8), nn.ReLU(), nn.Linear(8, 4))
+        width = defence.width(4, classes=2)
+        model = nn.Sequential(nn.Linear(BOTTOM_INPUTS, 8), nn.ReLU(), nn.Linear(8, width))
         inputs = torch.rand(6, BOTTOM_INPUTS)
         outputs = []
         for _ in range(2):

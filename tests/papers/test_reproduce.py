@@ -80,14 +80,16 @@ def test_a_row_has_the_papers_value_ours_the_gap_and_the_interval():
 
 def test_attacks_and_checks_are_read_by_name():
     outcome = {
-        "job": {"attacks": ("nearest-code", "pgd")},
+        "job": {"attacks": ("nearest-code", "pgd", "decoder")},
         "findings": [
-            {"status": "done", "value": 0.5, "baseline": 0.25},
-            {"status": "does not apply", "value": float("nan"), "baseline": 0},
+            {"status": "done", "value": 0.5, "baseline": 0.25, "metric": "accuracy"},
+            {"status": "does not apply", "value": float("nan"), "baseline": 0, "metric": ""},
+            {"status": "done", "value": 0.04, "baseline": 0.07, "metric": "mse"},
         ],
         "checks": {"correct": 1.5},
     }
     assert read(outcome, "attack:nearest-code") == 50 and read(outcome, "baseline:nearest-code") == 25
+    assert read(outcome, "attack:decoder") == 0.04
     assert read(outcome, "attack:pgd") is None and read(outcome, "check:correct") == 1.5
 
 

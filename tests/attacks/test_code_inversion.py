@@ -1,0 +1,143 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from cutlayer.attack import Form
+from cutlayer.attacks import CodeInversion
+from cutlayer.attacks.code_inversion import nearest_class
+from cutlayer.auditing import attack_run
+from cutlayer.codebook import shared_codes
+from cutlayer.defences import Hash
+from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.imaging import total_variation
+from cutlayer.spec import describe
+from tests.toy import FEATURE, digits_run, inversion_view, rng, world
+
+DEFENCES = (describe(Hash(bits=4), full=True),)
+CODES = shared_codes(DEFENCES, 2, 0)
+
+
+def sent_through(bottom, inputs, defences=DEFENCES):
+    """The label party's view of inputs sent through a bottom, all of them test rows."""
+    view = inversion_view(bottom, inputs)
+    return replace(view, manifest=replace(view.manifest, defences=defences))
+
+
+def test_total_variation_of_both_forms_by_hand():
+    """Down: 3, 0; across: 4, 1. Roots, pixel by pixel: 5, 0, 1, 0."""
+    image = torch.tensor([[[[1.0, 5.0], [4.0, 5.0]]]])
+    assert total_variation(image, "paper").tolist() == pytest.approx([5 + 0 + 1 + 0], abs=1e-5)
+    assert total_variation(image, "code").tolist() == pytest.approx([(9 + 0) / 2 + (16 + 1) / 2])
+    channels = torch.cat([image, torch.zeros_like(image)], dim=1)
+    assert total_variation(channels, "paper").tolist() == pytest.approx([6], abs=1e-5)
+
+
+def test_a_flat_image_has_a_gradient():
+    flat = torch.full((2, 1, 3, 3), 0.5, requires_grad=True)
+    (gradient,) = torch.autograd.grad(total_variation(flat, "paper").sum(), flat)
+    assert gradient.abs().max() == 0
+
+
+@pytest.mark.parametrize(("form", "tv"), [("paper", 5 + 5 + 4 + 0), ("code", (9 + 25) / 2 + (16 + 16) / 2)])
+def test_the_objective_by_hand(form, tv):
+    """f sums the pixels: (10 - 1)^2 = 81; the mean of squares is 42 / 4."""
+    x = torch.tensor([[[[1.0, 5.0], [4.0, 0.0]]]])  # down 3, -5; across 4, -4
+    attack = CodeInversion(tv=2.0, tv_form=form, l2=3.0)
+    value = attack._objective(lambda x: x.flatten(1).sum(dim=1, keepdim=True), x, torch.tensor([[1.0]]))
+    assert value.tolist() == pytest.approx([81 + 2 * tv + 3 * 42 / 4], abs=1e-4)
+
+
+def test_the_picture_of_a_code_has_that_code_and_rows_get_their_class():
+    with torch.no_grad():
+        bottom = nn.Linear(4, 4, bias=False)
+        bottom.weight.copy_(torch.eye(4) * 2)
+    pictures = CodeInversion(steps=1200, restarts=1).pictures(bottom, (4,), CODES, rng())
+    assert torch.allclose(pictures, CODES / 2, atol=0.01)
+    inputs = CODES[[1, 0, 0, 1, 1]] * 0.5
+    guess = CodeInversion(steps=1200, restarts=1, images=4).run(sent_through(bottom, inputs), rng())
+    assert guess.form is Form.VALUES and guess.rows.tolist() == [0, 1, 2, 3]
+    assert torch.allclose(guess.values, inputs[:4], atol=0.01)
+
+
+def test_the_nearest_code_names_the_class():
+    received = torch.tensor([[1.0, 1, 1, -1], [-1, -1, -1, -1], [1, 1, -1, -1]])
+    codes = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]])
+    assert nearest_class(received, codes).tolist() == [0, 2, 1]  # the first row is a tie
+
+
+def test_the_best_restart_counts_and_the_first_is_grey():
+    attack = CodeInversion(restarts=3, low=0.0, high=4.0)
+    start = attack._start((3, 2, 1, 2, 2), rng())
+    assert (start[0] == 2).all() and start[1:].min() >= 0 and start[1:].max() <= 4 and start[1:].std() > 0.5
+    bottom = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.ReLU())
+    with torch.no_grad():  # dead at the grey start, alive elsewhere
+        bottom[1].weight.copy_(torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0]]))
+        bottom[1].bias.fill_(-0.6)
+    target = torch.tensor([[0.2, 0.2]])
+    errors = {}
+    for restarts in (1, 12):
+        found = CodeInversion(restarts=restarts, tv=0.0).pictures(bottom, (1, 2, 2), target, rng())
+        with torch.no_grad():
+            errors[restarts] = float((bottom(found) - target).pow(2).mean())
+    assert errors[1] == pytest.approx(0.04) and errors[12] < 1e-4
+
+
+def test_embeddings_are_inverted_row_by_row_where_they_cross():
+    truth = torch.randn(6, 4, generator=rng(2))
+    bottom = nn.Linear(4, 8).requires_grad_(False)
+    bottom.weight.copy_(torch.randn(8, 4, generator=rng(3)))
+    attack = CodeInversion(match="embedding", steps=1500, lr=1e-2)
+    guess = attack.run(sent_through(bottom, truth, ()), rng())
+    assert (guess.values - truth).abs().max() < 0.05
+    with pytest.raises(Inapplicable, match="codes only"):
+        attack.run(sent_through(Codes(), truth), rng())
+
+
+class Codes(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.where(inputs >= 0, 1.0, -1.0)
+
+
+def test_on_digits_every_row_of_a_code_gets_the_same_picture():
+    run, guesses = digits_run(True), {}
+    attack = CodeInversion(steps=200, images=None)
+    findings = attack_run(run, [attack], on_guess=lambda a, g, f: guesses.update({f.victim: g}))
+    assert [f.victim for f in findings] == ["party1", "party2"]
+    for name, guess in guesses.items():
+        assert len(guess.rows) == len(run.task.test) and guess.values.min() >= 0 and guess.values.max() <= 1
+        assert len(guess.values.flatten(1).unique(dim=0)) <= 10
+        bottom = run.session.parties[name].bottom
+        codes = shared_codes(run.manifest().defences, 10, run.plan.seed)
+        with torch.no_grad():
+            grey = (bottom(torch.full_like(guess.values[:1], 0.5)) - codes).pow(2).mean()
+            named = nearest_class(bottom(guess.values), codes)
+            found = (bottom(guess.values) - codes[named]).pow(2).mean()
+        assert found < grey / 2
+    assert attack_run(run, [CodeInversion(match="embedding")])[0].reason == "codes only"
+
+
+def test_what_it_refuses():
+    assert CodeInversion().applies(world(3).manifest) == "needs shared target codes"
+    assert CodeInversion().applies(world(0).manifest) == "needs shared target codes"
+    assert CodeInversion(match="embedding").applies(world(3).manifest) is None
+    assert CodeInversion().applies(world(3, hashed=True).manifest) is None
+    view = world(3).view_for(CodeInversion())
+    with pytest.raises(ConfigError, match="target codes"):
+        CodeInversion().run(view, rng())
+    with pytest.raises(ConfigError, match="bottom model"):
+        CodeInversion().run(world(3).view("bank", victim=FEATURE), rng())
+    for wrong in (
+        {"match": "row"},
+        {"images": 0},
+        {"steps": 0},
+        {"restarts": 0},
+        {"lr": 0.0},
+        {"tv": -1.0},
+        {"l2": -1.0},
+        {"tv_form": "l1"},
+        {"low": 1.0, "high": 1.0},
+    ):
+        with pytest.raises(ConfigError):
+            CodeInversion(**wrong)

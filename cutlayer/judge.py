@@ -71,7 +71,7 @@ def judge(
             findings.append(_inapplicable(attack, view, reason))
             continue
         for victim in victims(attack, view):
-            hints = grant(attack.asks, view, secret, generator(seed, "hints", str(attack.asks)))
+            hints = grant(attack.asks, view, secret, seed)
             told = replace(view, hints=hints, victim=victim)
             try:
                 guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
@@ -91,12 +91,16 @@ def victims(attack: Attack, view: View) -> list[str]:
     return [name for name in view.manifest.roster.feature_parties if name not in view.parties]
 
 
-def grant(asks: Asks, view: View, secret: Secret, rng: Generator) -> Hints:
-    """Hand out the side knowledge that an attack asks for, drawn from the training rows."""
+def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
+    """Hand out the side knowledge that an attack asks for; attacks that ask for the same get the same rows."""
     train = view.manifest.train
     others = [name for name in view.manifest.roster.order if name not in view.parties]
-    labels = _stratified(secret.labels, train, asks.labels, rng) if asks.labels else None
-    some = train[torch.randperm(len(train), generator=rng)[: asks.features]] if asks.features else None
+    labels = _stratified(secret.labels, train, asks.labels, generator(seed, "known labels")) if asks.labels else None
+    some = (
+        train[torch.randperm(len(train), generator=generator(seed, "known rows"))[: asks.features]]
+        if asks.features
+        else None
+    )
     shown = {v: secret.features[v] for v in others}
     return Hints(
         labels=None if labels is None else Known(labels, secret.labels[labels]),

@@ -49,7 +49,7 @@ class Zeros(Attack):
 def test_accuracy_is_scored_on_rows_that_were_not_told(run):
     finding = attack_run(run, [Constant(answer=1, labels=6)])[0]
     secret = secret_of(run)
-    told = grant(Asks(labels=6), run.view("p1"), secret, generator(0, "hints", "6 labels")).labels.rows
+    told = grant(Asks(labels=6), run.view("p1"), secret, 0).labels.rows
     others = [row for row in run.task.train.tolist() if row not in set(told.tolist())]
     assert finding.rows == 114
     assert finding.value == pytest.approx(float((run.task.labels[others] == 1).double().mean()))
@@ -69,9 +69,9 @@ def test_every_victim_is_scored_and_the_mean_row_is_the_baseline(run):
 
 def test_hints_are_exactly_what_was_asked(run):
     secret, view = secret_of(run), run.view("p1")
-    nothing = grant(Asks(), view, secret, generator(0))
+    nothing = grant(Asks(), view, secret, 0)
     assert nothing.labels is None and not nothing.features and not nothing.bottoms
-    some = grant(Asks(labels=7, features=5, bottom=True), view, secret, generator(0))
+    some = grant(Asks(labels=7, features=5, bottom=True), view, secret, 0)
     assert len(some.labels.rows) == 7 and set(some.features) == {"p0", "p2"} and set(some.bottoms) == {"p0", "p2"}
     assert sorted(run.task.labels[some.labels.rows].bincount().tolist()) == [2, 2, 3]
     assert set(some.labels.rows.tolist()) <= set(run.task.train.tolist())

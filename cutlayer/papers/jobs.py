@@ -16,6 +16,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cutlayer import words
 from cutlayer.auditing import attack_run
 from cutlayer.data.split import recut
@@ -58,6 +60,7 @@ Outcome = dict[str, Any]
 def run_job(job: Job, device: str = "cpu") -> Outcome:
     """Train, evaluate, attack and check."""
     start = time.perf_counter()
+    torch.backends.cudnn.benchmark = device != "cpu"  # shapes repeat: let it choose the fastest kernels
     task = _task(job.data)
     if job.share != 0.5:
         task = recut(task, (job.share, 1 - job.share))

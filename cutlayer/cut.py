@@ -136,5 +136,9 @@ class Sum(Cut):
         """Add in the roster's order, so that the result does not depend on who answered first."""
         total = embeddings[0]
         for embedding in embeddings[1:]:
+            if embedding.shape != total.shape:  # or torch would stretch one of them
+                raise ProtocolError(
+                    f"Expected embeddings of one shape to add, got {tuple(total.shape)} and {tuple(embedding.shape)}."
+                )
             total = total + embedding
         return total

@@ -144,6 +144,11 @@ def test_sums_need_one_width():
     assert cl.Concat().shape([(4, 2, 2), (5, 2, 2)]) == (9, 2, 2)
 
 
+def test_a_peer_with_another_width_is_refused_by_the_sum():
+    with pytest.raises(ProtocolError, match="embeddings of one shape to add"):
+        cl.Sum().join([torch.zeros(4, 3), torch.zeros(4, 1)])
+
+
 def test_a_bottom_that_loses_rows_is_refused():
     with pytest.raises(cl.ConfigError, match="one row per input row"):
         cl.train(make_task(2, "p0"), bottoms=lambda f, w: nn.Flatten(0), recipe=cl.Recipe(batch_size=32))

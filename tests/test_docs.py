@@ -140,3 +140,16 @@ def test_the_demo_runs_and_replaces_only_its_own_folder(tmp_path):
     second = demo()
     assert second.returncode != 0 and "move it away" in second.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["demo"] and (tmp_path / "demo" / "mine.txt").exists()
+
+
+def test_every_option_of_every_verb_is_documented():
+    import typer
+
+    from cutlayer.cli import app
+
+    page = (ROOT / "docs/ref-command-line.md").read_text()
+    for verb, command in typer.main.get_command(app).commands.items():
+        assert f"`{verb}" in page or f"cutlayer {verb}" in page, verb
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert not option.startswith("--") or option == "--help" or option in page, f"{verb} {option}"

@@ -160,6 +160,11 @@ class LabelParty(Defended):
         self.bottom = bottom
         self.flags: dict[Phase, list[Tensor]] = {phase: [] for phase in Phase}  # rows that a defence found odd
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Set this epoch's learning rate, and forget what the last epoch flagged."""
+        super().begin_epoch(epoch)
+        self.flags[Phase.TRAIN] = []
+
     def talk(self, batch: Batch) -> Talk[Tensor]:
         """Gather embeddings and run the top; in training, update and send gradients. Returns logits or loss."""
         own = None

@@ -26,7 +26,7 @@ from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.plan import Plan, assemble, describe_all, roster_of, target_scale
 from cutlayer.rng import Stream
-from cutlayer.session import Session, batches
+from cutlayer.session import Session
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
@@ -129,15 +129,9 @@ class Run:
 
     def _flagged(self) -> dict[str, dict[str, float]]:
         """If a defence flags rows: the share of training rows in the last epoch, and of test rows in prediction."""
-        flags = self.session.label_party.flags
-        shares = {}
-        if seen := flags[Phase.TRAIN]:
-            steps = len(list(batches(self.task.train, self.plan.recipe.batch_size)))
-            defences = max(1, len(seen) // (steps * max(1, len(self.history))))  # each adds one entry a step
-            last = seen[-steps * defences :]
-            shares["train"] = len(torch.cat(last).unique()) / len(self.task.train)
-        if seen := flags[Phase.PREDICT]:
-            shares["predict"] = float(torch.isin(self.task.test, torch.cat(seen)).double().mean())
+        rows = {Phase.TRAIN: self.task.train, Phase.PREDICT: self.task.test}
+        flags = {phase: odd for phase, odd in self.session.label_party.flags.items() if odd}
+        shares = {p.value: float(torch.isin(rows[p], torch.cat(odd)).double().mean()) for p, odd in flags.items()}
         return {"flagged": shares} if shares else {}
 
     def save(self, folder: Path) -> None:

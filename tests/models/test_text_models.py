@@ -14,7 +14,6 @@ def tiny(**arguments) -> Bert:
 
 
 def test_bert_ignores_padding():
-    pytest.importorskip("transformers")
     model = tiny().eval()
     output = model(IDS)
     assert output.shape == (2, 4)
@@ -25,12 +24,10 @@ def test_bert_ignores_padding():
 
 
 def test_bert_stays_finite_on_an_empty_text():
-    pytest.importorskip("transformers")
     assert tiny()(torch.zeros(2, 5, dtype=torch.int64)).isfinite().all()
 
 
 def test_a_frozen_bert_trains_its_last_layer_alone():
-    pytest.importorskip("transformers")
     model = tiny(freeze=True)
     model(IDS).sum().backward()
     assert {name for name, part in model.named_parameters() if part.grad is not None} == {
@@ -40,7 +37,6 @@ def test_a_frozen_bert_trains_its_last_layer_alone():
 
 
 def test_bert_reads_weights_from_a_local_folder(tmp_path):
-    pytest.importorskip("transformers")
     stored = tiny().eval()
     stored.encoder.save_pretrained(tmp_path)
     model = Bert(4, weights=str(tmp_path)).eval()
@@ -51,7 +47,6 @@ def test_bert_reads_weights_from_a_local_folder(tmp_path):
 def test_bert_never_downloads(tmp_path):
     with pytest.raises(ConfigError, match="nothing is downloaded"):
         Bert(4, weights="bert-base-uncased")
-    pytest.importorskip("transformers")
     tiny().encoder.config.save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="to hold a BERT in safetensors form"):
         Bert(4, weights=str(tmp_path))

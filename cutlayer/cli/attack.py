@@ -52,25 +52,20 @@ def attack(
     if json:
         show.dump({"run": str(run), "accuracy": opened.metrics.get("accuracy"), "findings": rows})
         return
-    columns = ["attack", "attacker", "target", "metric", "value", "95%", "baseline", "granted"]
+    done = [finding for finding in findings if finding.status == "done"]
     lines = [
         (
-            f.attack,
-            f.attacker,
-            f"{f.target} of {f.victim}",
-            f.metric,
-            f.value,
-            _range(f.low, f.high),
-            f.baseline,
-            f.granted,
+            finding.attack,
+            f"{finding.attacker} on the {finding.target} of {finding.victim}",
+            f"{finding.metric} {finding.value:.3f} ({finding.low:.3f} to {finding.high:.3f})",
+            f"{finding.baseline:.3f} ({finding.baseline_name})",
+            finding.granted,
         )
-        if f.status == "done"
-        else (f.attack, f.attacker, f.target, f"{f.status}: {f.reason}", "", "", "", f.granted)
-        for f in findings
+        for finding in done
     ]
+    columns = ["attack", "who on what", "result (95% interval)", "baseline", "knows"]
     show.table(f"attacks on {run}", columns, lines)
+    for finding in findings:
+        if finding.status != "done":
+            typer.echo(f"{finding.attack} {finding.status}: {finding.reason}")
     typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:.4g} to {high:.4g}"

@@ -45,7 +45,9 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     """Print a table."""
     made = Table(title=title, title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        made.add_column(column, overflow="fold", no_wrap=number == 0 and max(len(str(row[0])) for row in rows) < 24)
+        made.add_column(
+            column, overflow="fold", no_wrap=number == 0 and max((len(str(row[0])) for row in rows), default=0) < 24
+        )
     for row in rows:
         made.add_row(*(figure(cell) for cell in row))
     Console().print(made)

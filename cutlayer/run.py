@@ -181,6 +181,9 @@ def read_record(folder: Path) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_text())
     except json.JSONDecodeError as error:
         raise RunError(f"Expected JSON in {path}, got something else: {error}.") from error
+    wanted = ("task", "plan", "models", "history", "seconds")
+    if not isinstance(record, dict) or any(key not in record for key in wanted):
+        raise RunError(f"Expected {', '.join(wanted)} in {path}; it is damaged or not a run's.")
     return record
 
 

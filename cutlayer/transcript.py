@@ -268,10 +268,15 @@ class Transcript:
         path = folder / "index.json"
         if not path.exists():
             return cls(Keep(), folder)
-        index = json.loads(path.read_text())
-        transcript = cls(Keep.parse(index["keep"]), folder)
-        for record in index["channels"]:
-            channel = Channel.open(folder, record)
-            transcript.channels[channel.sender, channel.receiver, channel.kind, channel.phase] = channel
-        transcript.recount(index["bytes"])
+        try:
+            index = json.loads(path.read_text())
+            transcript = cls(Keep.parse(index["keep"]), folder)
+            for record in index["channels"]:
+                channel = Channel.open(folder, record)
+                transcript.channels[channel.sender, channel.receiver, channel.kind, channel.phase] = channel
+            transcript.recount(index["bytes"])
+        except (KeyError, ValueError, TypeError, OSError) as error:
+            raise RunError(
+                f"Could not read the transcript in {folder} ({error}); it is damaged: train again."
+            ) from error
         return transcript

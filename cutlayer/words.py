@@ -93,6 +93,13 @@ def task_again(source: Mapping[str, Any]) -> Task:
 
 def plan_again(record: Mapping[str, Any], trust: bool) -> Plan:
     """Make the plan of a run.json again. Code that it names is imported only if the user trusts it."""
+    try:
+        return _plan(record, trust)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"Could not read the plan in run.json ({error!r}); it is damaged.") from error
+
+
+def _plan(record: Mapping[str, Any], trust: bool) -> Plan:
     foreign = [s for s in [record["cut"], *record["defences"]] if "." in s.partition(":")[0]]
     if foreign and not trust:
         raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")

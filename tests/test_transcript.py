@@ -95,6 +95,28 @@ def test_a_damaged_transcript_is_told(tmp_path):
         Transcript.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index: index.pop("bytes"),
+        lambda index: index["channels"][0].update(dtype="object"),
+        lambda index: index["channels"][0].update(tail=[10**12]),
+        lambda index: index["channels"][0].update(tail="x"),
+        lambda index: index["channels"][0].update(address=["a", "b", "secret", "train"]),
+        lambda index: index.update(channels=7),
+    ],
+)
+def test_an_odd_index_is_told_in_one_sentence(tmp_path, change):
+    transcript = Transcript(Keep("all"), tmp_path)
+    fill(transcript)
+    transcript.save()
+    index = json.loads((tmp_path / "index.json").read_text())
+    change(index)
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    with pytest.raises(cl.RunError, match="damaged"):
+        Transcript.open(tmp_path)
+
+
 def test_a_stranger_cannot_point_the_index_at_other_files(tmp_path):
     transcript = Transcript(Keep("all"), tmp_path / "t")
     fill(transcript)
@@ -102,7 +124,7 @@ def test_a_stranger_cannot_point_the_index_at_other_files(tmp_path):
     index = json.loads((tmp_path / "t/index.json").read_text())
     index["channels"][0]["file"] = "../../outside"
     (tmp_path / "t/index.json").write_text(json.dumps(index))
-    with pytest.raises((cl.RunError, FileNotFoundError)):
+    with pytest.raises(cl.RunError, match="damaged"):
         Transcript.open(tmp_path / "t")
 
 

@@ -220,10 +220,21 @@ def test_attack_mistakes(capsys, tmp_path):
     (tmp_path / "unfinished/run.json").write_text("{")
     assert main(["attack", str(tmp_path / "unfinished")]) == 2
     assert "Expected JSON" in capsys.readouterr().err
+    for text, message in (("[]", "damaged"), ('{"task": {}, "plan": {}}', "damaged")):
+        (tmp_path / "unfinished/run.json").write_text(text)
+        assert main(["attack", str(tmp_path / "unfinished")]) == 2
+        assert message in capsys.readouterr().err
     assert main(["attack", str(tmp_path / "unfinished"), "--attack", "guesswork"]) == 2
     assert "Unknown attack 'guesswork'" in capsys.readouterr().err
     assert main(["train", "--data", "wine", *FAST, "--out", str(tmp_path / "run"), "--keep", "none"]) == 0
     capsys.readouterr()
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    del record["plan"]["recipe"]["lr"]
+    record["plan"]["recipe"]["speed"] = 9
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd/run.json").write_text(json.dumps(record))
+    assert main(["attack", str(tmp_path / "odd")]) == 2
+    assert "plan in run.json" in capsys.readouterr().err
     assert main(["attack", str(tmp_path / "run"), "--by", "nobody"]) == 2
     assert "Unknown party nobody" in capsys.readouterr().err
     assert main(["list", "sharks"]) == 2

@@ -4,6 +4,9 @@
 
 writes results/first-findings.csv (a row per defence, attack and seed) and a figure of
 reconstructed digits. About ten minutes on two cores.
+
+The inversion's defaults were chosen on MNIST and digits with the true images in view: its error is what a
+tuned attacker reaches, not an independent test. Nothing is tuned to a defence.
 """
 
 import csv

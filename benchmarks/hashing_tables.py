@@ -84,7 +84,10 @@ def main() -> None:
     folder = ROOT / "results/hashvfl"
     results = reproduce("hashvfl", folder=folder, run=False)
     done = {name: [row for row in rows if row["ours"] is not None] for name, rows in results.items()}
-    save({name: rows for name, rows in done.items() if rows}, folder, "cutlayer reproduce hashvfl --table N")
+    for name, rows in done.items():
+        if rows:
+            which = f"--figure {name.split()[1]}" if name.startswith("figure") else f"--table {name}"
+            save({name: rows}, folder, f"cutlayer reproduce hashvfl {which} (mnist, cifar10: with --device cuda)")
 
     picture(results, ROOT / "docs/images/hashing.png")
 

@@ -25,6 +25,7 @@ class Form(Enum):
     CLASSES = "classes"  # a class number per row
     SCORES = "scores"  # the higher, the more likely positive (binary)
     VALUES = "values"  # the victim's inputs, one per row
+    COLUMNS = "columns"  # two-valued columns of the victim, rows x found, each up to complement
     SUBMISSIONS = "submissions"  # what the attacker sends in prediction instead of its embeddings
 
 

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
+from cutlayer.metrics.columns import best_match, two_valued
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc
 from cutlayer.rng import generator
@@ -53,6 +54,7 @@ class Finding:
     granted: str
     status: str = "done"
     reason: str = ""
+    detail: str = ""  # what one number does not say
 
 
 def judge(
@@ -79,7 +81,8 @@ def judge(
                 findings.append(_inapplicable(attack, view, str(error)))
                 continue
             finding = score(attack, told, guess, secret)
-            on_guess(attack, guess, finding)
+            if finding.status == "done":
+                on_guess(attack, guess, finding)
             findings.append(finding)
     return findings
 
@@ -132,7 +135,17 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
-    if guess.form is Form.SUBMISSIONS:
+    detail = ""
+    if guess.form is Form.COLUMNS:
+        bits, _ = two_valued(_dense(secret.features[view.victim], rows).flatten(1).numpy())
+        if not bits.shape[1]:
+            reason = f"binary-only: {view.victim} has no two-valued column ({values.shape[1]} claimed)"
+            return _inapplicable(attack, view, reason)
+        right = best_match(values.numpy() > 0.5, bits) == bits
+        metric, value, low, high = "column accuracy", *mean_interval(right.mean(axis=1))
+        baseline, name = float((0.5 + np.abs(bits.mean(axis=0) - 0.5)).mean()), "commoner value"
+        detail = f"{right.all(axis=0).sum()} of {bits.shape[1]} two-valued columns exact, {values.shape[1]} claimed"
+    elif guess.form is Form.SUBMISSIONS:
         metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
     elif guess.form is Form.VALUES:
         truth = _dense(secret.features[view.victim], rows)
@@ -161,6 +174,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         high=high,
         rows=len(rows),
         granted=str(attack.asks),
+        detail=detail,
     )
 
 

@@ -1,5 +1,7 @@
 """Scoring: the truth is read in one place, hints are exactly what was asked, baselines are strong."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -155,3 +157,33 @@ def test_audit_reports_each_defence_attack_and_seed(tmp_path):
     assert [row["seeds"] for row in report.summary()] == [2] * 4
     report.save(tmp_path / "findings.csv")
     assert len((tmp_path / "findings.csv").read_text().splitlines()) == 9
+
+
+class Claims(Attack):
+    """Claims given columns."""
+
+    target, by = Target.FEATURES, Role.LABEL_PARTY
+
+    def __init__(self, *, turned: bool = False) -> None:
+        self.turned = turned
+
+    def run(self, view, rng):
+        rows = view.manifest.test
+        column = (rows % 2 == 0) ^ self.turned
+        return Guess(rows, column[:, None], Form.COLUMNS)
+
+
+def test_columns_are_scored_up_to_complement_beside_the_commoner_value(run):
+    values = {name: f.values.clone() for name, f in run.task.features.items()}
+    values["p1"][:, 0] = torch.where(torch.arange(len(values["p1"])) % 2 == 0, 7.0, -1.0)  # what Claims says
+    values["p1"][:, 1] = (torch.arange(len(values["p1"])) == int(run.task.test[0])).float()  # nobody claims it
+    secret = replace(secret_of(run), features=values)
+    for turned in (False, True):
+        first, second = judge([Claims(turned=turned)], lambda attack: run.view("p0"), secret)
+        count = len(run.task.test)
+        assert first.metric == "column accuracy" and first.victim == "p1"
+        assert first.value == pytest.approx(1 - 1 / count / 2)  # one exact, one at its commoner value
+        even = float((run.task.test % 2 == 0).double().mean())
+        assert first.baseline == pytest.approx((max(even, 1 - even) + 1 - 1 / count) / 2)
+        assert first.detail == "1 of 2 two-valued columns exact, 1 claimed"
+        assert second.status == "does not apply" and second.reason.startswith("binary-only")

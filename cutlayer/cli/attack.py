@@ -66,6 +66,8 @@ def attack(
     columns = ["attack", "who on what", "result (95% interval)", "baseline", "knows"]
     show.table(f"attacks on {run}", columns, lines)
     for finding in findings:
+        if finding.detail:
+            typer.echo(f"{finding.attack} on {finding.victim}: {finding.detail}")
         if finding.status != "done":
             typer.echo(f"{finding.attack} {finding.status}: {finding.reason}")
     typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")

@@ -107,7 +107,7 @@ def job(dataset: str, defence: str, bits: int, quick: bool) -> Job:
     plain = defence in ("none", f"hash:bits={bits}", f"hash:bits={bits},targets=private")
     if plain and bits == 16:
         made = replace(made, attacks=_attacks(name, defence))
-        if quick and defence == "hash:bits=16" and name in (*IMAGES, "digits"):
+        if defence == "hash:bits=16" and name in (*IMAGES, "digits"):
             made = replace(made, checks=("hashvfl:alarms",))
     if defence == f"hash:bits={bits}" and bits <= 16:
         detected = ("hashvfl:detection",) if bits == 4 else ()
@@ -232,7 +232,7 @@ def _leakage(dataset: str, quick: bool) -> Iterator[Cell]:
                 attack = f"attack:decoder:images=1000,reads={reads}"
                 yield Cell("4", dataset, f"{method}: decoder from {reads}, MSE", "16 bits, 1000 pairs", made, attack)
     four = job(dataset, "hash:bits=4", 4, quick)
-    if quick and name in (*IMAGES, "digits"):
+    if name in (*IMAGES, "digits"):
         for kind in ("false alarms", "detected, best of the codes seen", "detected, code of class 0"):
             yield Cell("6", dataset, f"{kind}, %", "16 bits", hashed, f"check:{kind}")
     for index, kind in enumerate(("correct", "error")):

@@ -89,6 +89,9 @@ def check_guess(guess, attack, toy, view):
     if guess.form is Form.VALUES:
         assert attack.target is Target.FEATURES
         assert tuple(guess.values.shape[1:]) == view.hints.shapes[view.victim]
+    elif guess.form is Form.COLUMNS:
+        assert attack.target is Target.FEATURES and guess.values.ndim == 2
+        assert ((guess.values == 0) | (guess.values == 1)).all()
     elif guess.form is Form.SUBMISSIONS:
         assert attack.target is Target.OUTCOME and 0 <= guess.wanted < toy.manifest.classes
         assert guess.values.shape[1:] == view.hints.embeddings[view.attacker].values.shape[1:]

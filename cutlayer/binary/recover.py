@@ -1,0 +1,123 @@
+"""Recover: every two-valued column in the span of linear messages, in polynomial time, with what is known of the rest.
+
+Specification: binary-search, sections 1 to 4.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from cutlayer._validate import one_of, positive
+from cutlayer.binary.clock import Clock
+from cutlayer.binary.enumeration import binary_vectors
+from cutlayer.binary.ledger import Ledger
+from cutlayer.binary.polish import Bits, Floats
+from cutlayer.binary.relations import NULL, relations, unknowns
+from cutlayer.binary.search import search
+from cutlayer.binary.span import Span, span_of
+from cutlayer.errors import DataError
+from cutlayer.rng import numpy_generator
+
+Method = Literal["auto", "enumerate", "null-space", "lifted"]
+SMALL = 20  # rank up to which all candidates are tried
+SHARE = 0.9  # unknowns per row up to which relations are solved for
+ROUNDING = 200  # squares of the rounding error that a relation may miss by
+ROWS = 3  # rows per unknown that are enough
+PLAIN = "no two-valued column lies in the span"
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Two-valued columns of a span, and how sure one may be that there are no others."""
+
+    columns: Bits  # found x rows, each up to complement, the most certain first
+    residuals: Floats  # share of each column's variance that the span leaves open
+    certified: bool | None  # True: these are all. None: others may exist
+    note: str  # what is known, in a sentence
+    method: str  # the way it was found
+    rank: int  # of the centred messages
+
+
+def recover_binary(
+    embeddings: Any,
+    method: Method = "auto",
+    seconds: float = 60,
+    seed: int = 0,
+    *,
+    rank: int | None = None,
+) -> Recovered:
+    """Find the two-valued columns that messages Z = X W^T + b hold, knowing neither X nor W.
+
+    A column comes with its complement, for the messages are centred: any bias and any coding of the
+    two values will do.
+    """
+    one_of("method", method, get_args(Method))
+    positive("seconds", seconds)
+    clock = Clock(seconds)
+    span = span_of(embeddings, centred=True, rank=rank)
+    rng = numpy_generator(seed, "binary search")
+    if method == "enumerate" or (method == "auto" and span.rank <= SMALL):
+        return _enumerated(span)
+    if method == "null-space" or (method == "auto" and unknowns(span.rank) <= SHARE * len(span.basis)):
+        return _related(span, rng, clock)
+    return _searched(span, rng, clock)
+
+
+def _enumerated(span: Span) -> Recovered:
+    ledger = _ledger(span)
+    for bits in binary_vectors(span).T:
+        ledger.test(bits)
+    note = f"all 2^{span.rank} candidates were tried" + ("" if len(ledger) else f": {PLAIN}")
+    return _recovered(ledger, True, note, "enumerate", span.rank)
+
+
+def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route A: solve for the relations, then look for columns where they allow any."""
+    if unknowns(span.rank) > len(span.basis):
+        raise DataError(
+            f"Expected more rows than the {unknowns(span.rank)} products of rank {span.rank}, got {len(span.basis)}; "
+            "use method='lifted'."
+        )
+    points = span.basis * len(span.basis) ** 0.5
+    null = max(NULL, ROUNDING * _rounding(span) ** 2)
+    enough = max(ROWS * unknowns(span.rank), 4000)
+    sample = points if len(points) <= enough else points[np.sort(rng.choice(len(points), enough, replace=False))]
+    known = relations(sample, null)
+    clear = known.least > 10 * null
+    if not known.nullity:
+        return _recovered(Ledger(points), clear or None, f"nullity 0: {PLAIN}", "null-space", span.rank)
+    inside = Span(span.basis @ known.directions, span.values, centred=True)
+    ledger = _ledger(inside)
+    where = f"{known.nullity} relations confine two-valued columns to {inside.rank} of {span.rank} dimensions"
+    if inside.rank <= SMALL:
+        try:
+            for bits in binary_vectors(inside).T:
+                ledger.test(bits)
+        except DataError:  # more than can be listed
+            ledger = _ledger(inside)
+        else:
+            return _recovered(ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank)
+    search(ledger, rng, clock)
+    return _recovered(ledger, None, f"{where}; completeness is not certified", "null-space", span.rank)
+
+
+def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route B: too few rows to solve for relations."""
+    ledger = _ledger(span)
+    search(ledger, rng, clock)
+    return _recovered(ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank)
+
+
+def _ledger(span: Span) -> Ledger:
+    return Ledger(span.basis * len(span.basis) ** 0.5)
+
+
+def _rounding(span: Span) -> float:
+    """What rounding of the messages is of the weakest direction: the next singular value over the last."""
+    return float(span.values[span.rank] / span.values[span.rank - 1]) if len(span.values) > span.rank else 0.0
+
+
+def _recovered(ledger: Ledger, certified: bool | None, note: str, method: str, rank: int) -> Recovered:
+    order = np.argsort(ledger.residuals, kind="stable")
+    return Recovered(ledger.columns[order], np.array(ledger.residuals)[order], certified, note, method, rank)

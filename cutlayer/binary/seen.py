@@ -1,0 +1,104 @@
+"""Seen: which messages a search for binary columns reads, and how many columns are behind them.
+
+Specification: binary-reconstruction, sections 1 and 6; binary-search, section 7.
+"""
+
+from dataclasses import replace
+from math import prod
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutlayer.binary.enumeration import Bits
+from cutlayer.binary.span import CHUNK, Floats, Span, checked, span_of
+from cutlayer.errors import Inapplicable
+from cutlayer.imaging import predicted
+from cutlayer.view import View
+
+Visible = Literal["each", "sum", "all"]
+OWN = 1e-6  # of its length: a vector that is nearer to the span of our own columns is ours
+
+
+def messages(view: View, visible: Visible) -> tuple[Tensor, Floats, Floats | None]:
+    """Rows, their messages, and the attacker's own columns where these are part of the messages.
+
+    "each": what the victim sent. "sum": what all feature parties sent, added up, as under secure
+    aggregation. "all": the attacker's own part is in the sum too, under weights that it is not
+    supposed to know (it sees the sum alone); see `with_own`.
+    """
+    if visible == "each":
+        rows, sent = predicted(view, view.victim, _wanted(view))
+        return rows, checked(sent.flatten(1)), None
+    rows = _wanted(view)
+    parties = view.manifest.roster.feature_parties
+    for party in parties:
+        rows, _ = predicted(view, party, rows)
+    parts = [predicted(view, party, rows)[1].flatten(1) for party in parties]
+    own = _own_columns(view, rows) if visible == "all" else None
+    if own is not None:
+        parts.append(_own_part(view, own))
+    if len({part.shape for part in parts}) > 1:
+        raise Inapplicable("sums need equal widths")
+    total = checked(torch.stack(parts).sum(dim=0))
+    return rows, total, None if own is None else checked(own.flatten(1))
+
+
+def columns(view: View, visible: Visible) -> int:
+    """How many columns are behind the messages: the parties know each other's numbers of columns."""
+    parties = [view.victim] if visible == "each" else view.manifest.roster.feature_parties
+    if any(party not in view.hints.shapes for party in parties):
+        raise Inapplicable("dense-only")
+    own = view.own[view.attacker].features if visible == "all" else None
+    return sum(prod(view.hints.shapes[party]) for party in parties) + (0 if own is None else prod(own.shape[1:]))
+
+
+def known_span(view: View, visible: Visible, matrix: Floats, *, centred: bool, rank: int | None) -> Span:
+    """The span of the messages; where noise has filled it, the strongest directions, one per column behind it."""
+    span = span_of(matrix, centred=centred, rank=rank)
+    behind = columns(view, visible)
+    if rank is None and span.rank > behind + (not centred):  # one more where a bias adds the all-ones vector
+        span = replace(span, basis=span.basis[:, :behind])
+    return span
+
+
+def with_own(matrix: Floats, own: Floats | None) -> Floats:
+    """Messages with the attacker's columns beside them, at the same size.
+
+    The sum spans mixtures of its columns and the others'; its own must be appended, for to project
+    them out would leave others' columns with more than two values.
+    """
+    if own is None:
+        return matrix
+    size = np.linalg.norm(matrix) / max(float(np.linalg.norm(own)), np.finfo(float).tiny)
+    return np.column_stack([matrix, own * size])
+
+
+def not_own(found: Bits, own: Floats | None) -> Bits:
+    """The findings that do not follow from the attacker's own columns and the all-ones vector alone."""
+    if own is None or not found.size:
+        return found
+    known = np.column_stack([np.ones(len(own)), own])
+    vectors = found.astype(np.float64)
+    rest = vectors - known @ np.linalg.lstsq(known, vectors)[0]
+    return found[:, (rest**2).sum(axis=0) > OWN * (vectors**2).sum(axis=0)]
+
+
+def _wanted(view: View) -> Tensor:
+    return torch.cat([view.manifest.train, view.manifest.test])
+
+
+def _own_columns(view: View, rows: Tensor) -> Tensor:
+    features = view.own[view.attacker].features
+    if features is None or view.own[view.attacker].bottom is None:
+        raise Inapplicable("the attacker has no columns of its own")
+    return features.index_select(0, rows).to_dense()
+
+
+@torch.no_grad()
+def _own_part(view: View, own: Tensor) -> Tensor:
+    bottom = view.own[view.attacker].bottom
+    assert isinstance(bottom, nn.Module)
+    device = next(bottom.parameters(), own).device
+    return torch.cat([bottom(part.to(device)).flatten(1).cpu() for part in own.split(CHUNK)])

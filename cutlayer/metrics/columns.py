@@ -1,0 +1,37 @@
+"""Recovered columns against true ones: two-valued columns, each known up to complement."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bits = NDArray[np.bool_]
+
+
+def two_valued(table: NDArray[Any]) -> tuple[Bits, list[int]]:
+    """The columns with exactly two values, as bits (rows x columns), and their numbers."""
+    low, high = table.min(axis=0), table.max(axis=0)
+    chosen = [
+        j
+        for j in range(table.shape[1])
+        if low[j] < high[j] and ((table[:, j] == low[j]) | (table[:, j] == high[j])).all()
+    ]
+    return table[:, chosen] == high[chosen], chosen
+
+
+def agreement(found: Bits, truth: Bits) -> NDArray[np.float64]:
+    """Share of rows on which each found column says the same as each true one, up to complement (found x true)."""
+    signs = 1.0 - 2.0 * found, 1.0 - 2.0 * truth
+    return np.asarray(0.5 + 0.5 * np.abs(signs[0].T @ signs[1]) / len(truth))
+
+
+def best_match(found: Bits, truth: Bits) -> Bits:
+    """For each true column the found one that says the same most often, turned the right way round (rows x true).
+
+    A constant guess stands among the found ones, so a column that nobody found counts as often right
+    as its commoner value.
+    """
+    known = np.column_stack([found, np.zeros(len(truth), dtype=np.bool_)])
+    best = known[:, agreement(known, truth).argmax(axis=0)]
+    turned = (best == truth).mean(axis=0) < 0.5
+    return np.asarray(best ^ turned)

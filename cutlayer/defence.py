@@ -38,7 +38,7 @@ class Setting:
 
     party: str
     role: Role
-    part: str  # what is asked about: "bottom", "top" or "labels"
+    part: str  # what is asked about: "features", "bottom", "top" or "labels"
     classes: int  # 0 for regression
     rng: Generator  # private to the party
     shared_seed: int  # the run's seed, known to all parties
@@ -67,6 +67,10 @@ class Defence:
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Return the model to train instead (called once, before training, for each bottom and top)."""
         return model
+
+    def features(self, values: Tensor | SparseRows, setting: Setting) -> Tensor | SparseRows:
+        """Return the columns to compute on instead (called once, at each party that holds some)."""
+        return values
 
     def labels(self, labels: Tensor, setting: Setting) -> Tensor:
         """Return the labels to train on instead (called once): class numbers, or a row of weights per class."""

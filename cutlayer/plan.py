@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -20,7 +20,6 @@ from cutlayer.party import FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import describe
 
 #: A module per party, or a function from a party's features and the embedding's width to a module.
@@ -54,8 +53,9 @@ def roster_of(task: Task) -> Roster:
 def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
     """Make each party with its own columns, models, defences and random stream."""
     cut = plan.cut
-    bottoms = {name: _bottom(task, plan, name) for name in task.features}
-    shapes = [_shape(bottoms[name], features) for name, features in task.features.items()]
+    columns = {name: _features(task, plan, name) for name in task.features}
+    bottoms = {name: _bottom(task, plan, name, columns[name]) for name in columns}
+    shapes = [_shape(bottoms[name], features) for name, features in columns.items()]
     label, roster = task.label_party, roster_of(task)
     with Stream(plan.seed, label, "init", "top").scope():
         top = _made(plan.top, prod(cut.shape(shapes)), task.outputs)
@@ -77,14 +77,14 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
             cut=deepcopy(cut),
             stream=stream(label),
             setting=_setting(task, plan, label, ""),
-            features=_values(task, label, plan.device) if label in bottoms else None,
+            features=columns[label].values.to(plan.device) if label in bottoms else None,
             bottom=bottoms[label].to(plan.device) if label in bottoms else None,
             **common,
         ),
         {
             name: FeatureParty(
                 name,
-                _values(task, name, plan.device),
+                columns[name].values.to(plan.device),
                 bottoms[name].to(plan.device),
                 cut=deepcopy(cut),
                 stream=stream(name),
@@ -121,14 +121,22 @@ def embedding_width(task: Task, plan: Plan) -> int:
     return width
 
 
-def _bottom(task: Task, plan: Plan, name: str) -> nn.Module:
+def _features(task: Task, plan: Plan, name: str) -> Features:
+    """A party's columns, as its defences leave them."""
+    values = task.features[name].values
+    for defence in plan.defences:
+        values = defence.features(values, _setting(task, plan, name, "features"))
+    return replace(task.features[name], values=values)
+
+
+def _bottom(task: Task, plan: Plan, name: str, features: Features) -> nn.Module:
     if isinstance(plan.bottoms, Mapping) and name not in plan.bottoms:
         raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(plan.bottoms)}.")
     with Stream(plan.seed, name, "init", "bottom").scope():
         if isinstance(plan.bottoms, Mapping):
             bottom = deepcopy(plan.bottoms[name])
         else:
-            bottom = plan.bottoms(task.features[name], embedding_width(task, plan))
+            bottom = plan.bottoms(features, embedding_width(task, plan))
         for defence in plan.defences:
             bottom = defence.model(bottom, _setting(task, plan, name, "bottom"))
     return bottom
@@ -142,10 +150,6 @@ def _setting(task: Task, plan: Plan, name: str, part: str) -> Setting:
     role = Role.LABEL_PARTY if name == task.label_party else Role.FEATURE_PARTY
     rng = generator(plan.seed, name, "defence", part)
     return Setting(name, role, part, len(task.classes), rng, plan.seed, derive(plan.seed, name, "private"))
-
-
-def _values(task: Task, name: str, device: str) -> Tensor | SparseRows:
-    return task.features[name].values.to(device)
 
 
 def _shape(bottom: nn.Module, features: Features) -> tuple[int, ...]:

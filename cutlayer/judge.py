@@ -6,6 +6,7 @@ same side knowledge, but without what crossed the cut and without a trained mode
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Generator, Tensor, nn
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
-from cutlayer.metrics.columns import best_match, two_valued
+from cutlayer.metrics.columns import agreement, best_match, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc
 from cutlayer.rng import generator
@@ -55,6 +56,7 @@ class Finding:
     status: str = "done"
     reason: str = ""
     detail: str = ""  # what one number does not say
+    seconds: float = 0.0  # that the attack took
 
 
 def judge(
@@ -75,12 +77,14 @@ def judge(
         for victim in victims(attack, view):
             hints = grant(attack.asks, view, secret, seed)
             told = replace(view, hints=hints, victim=victim)
+            start = perf_counter()
             try:
                 guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
             except Inapplicable as error:
                 findings.append(_inapplicable(attack, view, str(error)))
                 continue
-            finding = score(attack, told, guess, secret)
+            seconds = perf_counter() - start
+            finding = replace(score(attack, told, guess, secret), seconds=round(seconds, 3))
             if finding.status == "done":
                 on_guess(attack, guess, finding)
             findings.append(finding)
@@ -145,6 +149,9 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         metric, value, low, high = "column accuracy", *mean_interval(right.mean(axis=1))
         baseline, name = float((0.5 + np.abs(bits.mean(axis=0) - 0.5)).mean()), "commoner value"
         detail = f"{right.all(axis=0).sum()} of {bits.shape[1]} two-valued columns exact, {values.shape[1]} claimed"
+        if values.shape[1]:
+            best = agreement(values[:, :1].numpy() > 0.5, with_sums(bits)).max()
+            detail += f", the first right on {best:.2%} of rows"
     elif guess.form is Form.SUBMISSIONS:
         metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
     elif guess.form is Form.VALUES:

@@ -185,5 +185,5 @@ def test_columns_are_scored_up_to_complement_beside_the_commoner_value(run):
         assert first.value == pytest.approx(1 - 1 / count / 2)  # one exact, one at its commoner value
         even = float((run.task.test % 2 == 0).double().mean())
         assert first.baseline == pytest.approx((max(even, 1 - even) + 1 - 1 / count) / 2)
-        assert first.detail == "1 of 2 two-valued columns exact, 1 claimed"
+        assert first.detail == "1 of 2 two-valued columns exact, 1 claimed, the first right on 100.00% of rows"
         assert second.status == "does not apply" and second.reason.startswith("binary-only")

@@ -44,17 +44,23 @@ def search(ledger: Ledger, rng: np.random.Generator, clock: Clock) -> None:
 
 def _close(ledger: Ledger) -> None:
     """Add what nested columns leave between them: of a one-hot group any sum is found, the levels are wanted."""
-    pending = list(ledger.columns)
-    while pending:
-        column = pending.pop()
-        for other in ledger.columns:
-            for first in (column, ~column):
-                for second in (other, ~other):
-                    if not (first & ~second).any() and len(first):
-                        rest = second & ~first
-                        before = len(ledger)
-                        if ledger.test(rest) and len(ledger) > before:
-                            pending.append(rest)
+    if not len(ledger):
+        return
+    columns = ledger.columns
+    columns ^= columns.mean(axis=1, keepdims=True) > 0.5
+    as_numbers = columns.astype(np.float32)
+    both = as_numbers @ as_numbers.T
+    while True:
+        size = np.diagonal(both)
+        nested = (both == size[:, None]) & (size > 0)[:, None] & ~np.eye(len(both), dtype=np.bool_)
+        if not nested.any():
+            break
+        outer = int(nested.any(axis=0).argmax())
+        inner = int((nested[:, outer] * size).argmax())
+        as_numbers[outer] -= as_numbers[inner]
+        both[outer] = both[:, outer] = as_numbers @ as_numbers[outer]
+    for bits in as_numbers > 0.5:
+        ledger.test(bits)
 
 
 def _climbed(ledger: Ledger, fast: Singles, rng: np.random.Generator) -> int:

@@ -19,6 +19,21 @@ def two_valued(table: NDArray[Any]) -> tuple[Bits, list[int]]:
     return table[:, chosen] == high[chosen], chosen
 
 
+def with_sums(columns: Bits, most: int = 8) -> Bits:
+    """Two-valued columns and the sums of those that are never 1 in the same row, as one-hot columns are.
+
+    Such a sum lies in the same span and has two values, so it is as good a find. With more than `most`
+    columns there would be too many sums: then the columns alone.
+    """
+    sums = [columns[:, j] for j in range(columns.shape[1])]
+    for j in range(columns.shape[1]) if columns.shape[1] <= most else ():
+        sums += [other | columns[:, j] for other in sums[j + 1 :] if not (other & columns[:, j]).any()]
+    if not sums:
+        return columns
+    distinct = np.unique(np.column_stack(sums), axis=1)
+    return np.asarray(distinct[:, ~distinct.all(axis=0)])
+
+
 def agreement(found: Bits, truth: Bits) -> NDArray[np.float64]:
     """Share of rows on which each found column says the same as each true one, up to complement (found x true)."""
     signs = 1.0 - 2.0 * found, 1.0 - 2.0 * truth

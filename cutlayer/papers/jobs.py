@@ -24,7 +24,7 @@ from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.models import named
 from cutlayer.plan import Plan
-from cutlayer.recipe import Recipe, Steps
+from cutlayer.recipe import Milestones, Optimiser, Recipe, Steps
 from cutlayer.training import train_plan
 
 
@@ -44,6 +44,8 @@ class Job:
     weight_decay: float = 5e-4
     drop_every: int = 10  # epochs between divisions of the learning rate by ten
     share: float = 0.5  # of the columns, held by the first of two parties
+    optimiser: str = "adam"
+    milestones: tuple[int, ...] = ()  # epochs at which the learning rate is divided by ten, instead
     seed: int = 0
     attacks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()  # module:function, given the run, returning named numbers
@@ -69,7 +71,8 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         batch_size=job.batch_size,
         lr=job.lr,
         weight_decay=job.weight_decay,
-        schedule=Steps(every=job.drop_every, factor=0.1),
+        optimiser=Optimiser(job.optimiser),
+        schedule=Milestones(at=job.milestones) if job.milestones else Steps(every=job.drop_every, factor=0.1),
     )
     plan = Plan(
         bottoms=named.bottom(job.bottom),
@@ -90,6 +93,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     return {
         "job": asdict(job),
         "metrics": run.metrics,
+        "losses": [round(epoch["loss"], 5) for epoch in run.history],
         "findings": findings,
         "checks": checks,
         "bytes": run.transcript.traffic(),
@@ -111,9 +115,7 @@ def read_outcomes(store: Path) -> dict[str, Outcome]:
             outcome: Outcome = json.loads(line)
         except json.JSONDecodeError:
             continue
-        outcome["job"]["attacks"] = tuple(outcome["job"]["attacks"])
-        outcome["job"]["checks"] = tuple(outcome["job"]["checks"])
-        found[Job(**outcome["job"]).key] = outcome
+        found[Job(**outcome["job"]).key] = outcome  # settings that came later are at their defaults
     return found
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
@@ -13,10 +14,13 @@ from cutlayer.metrics.interval import mean_interval
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
+PAPERS = ("hashvfl", "binary")
+DETAILS = {"exact": r"^(\d+) of", "claimed": r"(\d+) claimed", "first": r"right on ([\d.]+)%"}  # in Finding.detail
+
 
 def tables_of(paper: str, quick: bool) -> dict[str, list[Any]]:
     """The tables and figures of a paper, by name."""
-    one_of("paper", paper, ("hashvfl",))
+    one_of("paper", paper, PAPERS)
     made: dict[str, list[Any]] = import_module(f"cutlayer.papers.{paper}").tables(quick)
     return made
 
@@ -40,11 +44,13 @@ def reproduce(
     for name in chosen:
         one_of("table", name, known)
     seeds, only = list(seeds), set(datasets)
-    cells = {name: [c for c in known[name] if not only or c.dataset in only] for name in chosen}
-    jobs = [replace(cell.job, seed=seed) for name in chosen for seed in seeds for cell in cells[name]]
+    for dataset in only:
+        one_of("dataset", dataset, dict.fromkeys(cell.dataset for cells in known.values() for cell in cells))
+    cells = {name: found for name in chosen if (found := [c for c in known[name] if not only or c.dataset in only])}
+    jobs = [replace(cell.job, seed=seed) for found in cells.values() for seed in seeds for cell in found]
     store = folder / ("quick.jsonl" if quick else "paper.jsonl")
     outcomes = run_jobs(jobs if run else [], store, device=device, workers=workers, progress=progress)
-    return {name: [row(cell, seeds, outcomes) for cell in cells[name]] for name in chosen}
+    return {name: [row(cell, seeds, outcomes) for cell in found] for name, found in cells.items()}
 
 
 def row(cell: Any, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, Any]:
@@ -76,7 +82,8 @@ def row(cell: Any, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, 
 
 
 def read(outcome: Outcome, what: str) -> float | None:
-    """Read a number off an outcome: accuracy, attack:NAME, baseline:NAME or check:NAME; shares in percent."""
+    """Read a number off an outcome: accuracy, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
+    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`. Shares in percent."""
     kind, _, name = what.partition(":")
     if kind == "accuracy":
         return float(100 * outcome["metrics"]["accuracy"])
@@ -86,6 +93,11 @@ def read(outcome: Outcome, what: str) -> float | None:
     finding = outcome["findings"][asked]
     if finding["status"] != "done":
         return None
+    if kind == "seconds":
+        return float(finding["seconds"])
+    if kind in DETAILS:
+        said = re.search(DETAILS[kind], finding["detail"])
+        return float(said[1]) if said else None
     percent = 1 if finding["metric"] == "mse" else 100
     return float(percent * finding["value" if kind == "attack" else "baseline"])
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cutlayer.metrics.columns import agreement, best_match, two_valued
+from cutlayer.metrics.columns import agreement, best_match, two_valued, with_sums
 
 
 def test_two_valued_columns_are_those_with_exactly_two_values():
@@ -33,3 +33,10 @@ def test_columns_found_in_any_order_and_any_way_round_match_exactly(truth, turns
     flips = np.array([turns >> bit & 1 for bit in range(3)], dtype=bool)
     found = (truth ^ flips)[:, [2, 0, 1]]
     assert (best_match(found, truth) == truth).all()
+
+
+def test_one_hot_columns_stand_for_their_sums_too_but_not_for_the_constant():
+    group = np.eye(4, dtype=bool)[[0, 1, 2, 3, 0]]
+    assert with_sums(group).shape == (5, 14)  # 2^4 - 1 sums, less the all-ones vector
+    overlapping = np.array([[1, 1], [1, 0], [0, 0]], dtype=bool)
+    assert with_sums(overlapping).shape == (3, 2)

@@ -1,0 +1,112 @@
+"""Masquerade: send a random bit in place of one direction of the columns, so that equations find the bit."""
+
+import torch
+from torch import Tensor, nn
+
+from cutlayer._validate import at_least
+from cutlayer.defence import Defence, Role, Setting
+from cutlayer.errors import ConfigError
+from cutlayer.sparse import SparseRows
+
+DEPENDENT = 1e-10  # of the largest eigenvalue of X'X, columns at equal length: float32 tables keep 1e-7 squared
+
+
+class Masquerade(Defence):
+    """A linear bottom of d columns becomes P Q x + u a: rank d - 1, and a fabricated bit a beside it.
+
+    With the rank one short, a 0/1 column is in general no longer in the span of the messages, but the
+    fabricated bit is, so the attack by equations finds that bit and nothing else. P, Q and u are all
+    trained. The bit is drawn once per record: were it drawn anew (`redraw`), two messages of one record
+    would differ by u and give it away. `fabricated` bits take the place of as many directions. `rank` is
+    that of P Q, the number of columns less `fabricated` unless told.
+
+    Guarantee: none (heuristic). Algorithm 1 finds the fabricated bits and, unless training happens to
+    put a column into the span, none of the real ones.
+    Does not hide: a column that lies close to the span that is left; attack binary-unmask takes the
+    fabricated bit out and reads such columns. Nor does a lower rank make different records of a table
+    of categories alike: whoever knows some records can learn to read the others.
+    Specification: binary-reconstruction, section 4.
+    Paper: Ye et al., Feature Reconstruction Attacks and Countermeasures of DNN training in Vertical
+    Federated Learning (arXiv:2210.06771), Algorithm 4.
+    """
+
+    def __init__(self, *, rank: int | None = None, fabricated: int = 1, redraw: bool = False) -> None:
+        at_least("rank", 1 if rank is None else rank, 1)
+        at_least("fabricated", fabricated, 1)
+        self.rank = rank
+        self.fabricated = fabricated
+        self.redraw = redraw
+
+    def features(self, values: Tensor | SparseRows, setting: Setting) -> Tensor | SparseRows:
+        """Append the fabricated bits as columns; refuse columns so dependent that the rank hides nothing."""
+        if setting.role is not Role.FEATURE_PARTY:
+            return values
+        if isinstance(values, SparseRows):
+            raise ConfigError(
+                f"Expected dense columns for masquerade, got sparse ones at {setting.party}; leave it out."
+            )
+        flat = values.flatten(1)
+        found = _rank(flat)
+        most = found - self.fabricated
+        if not 1 <= self._rank(flat.shape[1]) <= most:
+            advice = f"set rank={most}" if most >= 1 else "fabricate fewer bits"
+            raise ConfigError(
+                f"Expected a rank below that of the columns by fabricated={self.fabricated}, got "
+                f"{self._rank(flat.shape[1])} where the {flat.shape[1]} columns of {setting.party} have rank {found}; "
+                f"drop dependent columns or {advice}."
+            )
+        if self.redraw:
+            return values
+        bits = torch.randint(2, (len(flat), self.fabricated), generator=setting.rng, device=setting.rng.device)
+        return torch.cat([flat, bits.to(flat)], dim=1)
+
+    def model(self, model: nn.Module, setting: Setting) -> nn.Module:
+        """Put P, Q and u in the place of a feature party's linear layer."""
+        if setting.role is not Role.FEATURE_PARTY or setting.part != "bottom":
+            return model
+        layer = _linear(model)
+        if layer is None:
+            raise ConfigError(
+                f"Expected one linear layer without bias for masquerade, got {type(model).__name__} at "
+                f"{setting.party}; use --bottom linear."
+            )
+        columns = layer.in_features - (0 if self.redraw else self.fabricated)
+        return Disguised(columns, self._rank(columns), layer.out_features, self.fabricated)
+
+    def _rank(self, columns: int) -> int:
+        return columns - self.fabricated if self.rank is None else self.rank
+
+
+class Disguised(nn.Module):
+    """z = P Q x + u a. Where a row comes without its bits, they are drawn, from the stream of who computes."""
+
+    def __init__(self, columns: int, rank: int, width: int, fabricated: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(columns, rank, bias=False)  # Q
+        self.outer = nn.Linear(rank, width, bias=False)  # P
+        self.mask = nn.Parameter(torch.empty(width, fabricated).uniform_(-(rank**-0.5), rank**-0.5))  # u, as P
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Embed rows of the columns, with the fabricated bits last or without any."""
+        rows = rows.flatten(1)
+        columns, fabricated = self.inner.in_features, self.mask.shape[1]
+        bits = rows[:, columns:]
+        if not bits.shape[1]:
+            bits = torch.randint(2, (len(rows), fabricated), device=rows.device).to(rows)
+        embedding: Tensor = self.outer(self.inner(rows[:, :columns])) + bits @ self.mask.T
+        return embedding
+
+
+def _linear(model: nn.Module) -> nn.Linear | None:
+    """The only layer of a model, if it is linear without bias."""
+    layers = [m for m in model.modules() if not list(m.children()) and not isinstance(m, nn.Flatten | nn.Identity)]
+    layer = layers[0] if len(layers) == 1 else None
+    return layer if isinstance(layer, nn.Linear) and layer.bias is None else None
+
+
+def _rank(columns: Tensor) -> int:
+    """How many columns are independent."""
+    table = columns.double()
+    table = table / table.norm(dim=0).clamp(min=torch.finfo(torch.float64).tiny)
+    values = torch.linalg.eigvalsh(table.T @ table)
+    return int((values > DEPENDENT * values.max()).sum())

@@ -6,6 +6,7 @@ from cutlayer.binary.polish import Bits, Floats, lloyd, unit
 
 NEAR = 0.05  # of the distance between the levels: how far a value may lie from its level
 SAME = 1 - 1e-4  # cosine of directions that cannot be told apart before the bits are compared
+INDEPENDENT = 1e-4  # of its length: what a direction must have outside the span of those found to count
 AT_ONCE = 2_000_000  # values held at a time
 
 
@@ -20,6 +21,7 @@ class Ledger:
         self.points = points
         self.limit = limit
         self.directions: Floats = np.zeros((points.shape[1], 0))
+        self.independent: Floats = self.directions  # an orthonormal basis of the directions
         self.residuals: list[float] = []
         self._columns: dict[bytes, Bits] = {}
 
@@ -27,13 +29,17 @@ class Ledger:
         return len(self._columns)
 
     @property
+    def rank(self) -> int:
+        """How many of the found columns are independent; the others are sums of these."""
+        return self.independent.shape[1]
+
+    @property
     def columns(self) -> Bits:
         """What was found, a row each; the first row of the data is always 0."""
         return np.array(list(self._columns.values()), dtype=np.bool_).reshape(len(self), len(self.points))
 
-    def offer(self, directions: Floats, steps: int = 4) -> int:
-        """Polish candidates on all rows, test them and keep those that pass; how many are new."""
-        count = len(self)
+    def offer(self, directions: Floats, steps: int = 4) -> None:
+        """Polish candidates on all rows, test them and keep those that pass."""
         directions = _distinct(unit(directions.astype(np.float64)), self.directions)
         batch = max(1, AT_ONCE // len(self.points))
         for start in range(0, directions.shape[1], batch):
@@ -42,7 +48,6 @@ class Ledger:
                 part, _ = lloyd(self.points, part)
             for direction in _distinct(unit(part), self.directions).T:
                 self._test(direction)
-        return len(self) - count
 
     def test(self, bits: Bits) -> bool:
         """Whether a column lies in the span; if so it is written down."""
@@ -60,13 +65,15 @@ class Ledger:
         if key not in self._columns:
             self._columns[key] = bits ^ bits[0]
             self.residuals.append(max(residual, 0.0))
-            self.directions = np.column_stack([self.directions, unit(direction[:, None])])
+            self._add(unit(direction[:, None]))
         return True
 
-    def independent(self, least: float = 1e-4) -> Floats:
-        """An orthonormal basis of the found directions."""
-        left, values, _ = np.linalg.svd(self.directions, full_matrices=False)
-        return left[:, values > least * values.max(initial=0)]
+    def _add(self, direction: Floats) -> None:
+        self.directions = np.column_stack([self.directions, direction])
+        rest = direction - self.independent @ (self.independent.T @ direction)
+        if np.linalg.norm(rest) > INDEPENDENT:
+            rest -= self.independent @ (self.independent.T @ rest)
+            self.independent = np.column_stack([self.independent, unit(rest)])
 
     def complement(self) -> Floats:
         """An orthonormal basis of all that is orthogonal to the found directions.
@@ -74,7 +81,7 @@ class Ledger:
         Starts are drawn there; they are polished in the whole space, for other columns need not be
         orthogonal to those found.
         """
-        found = self.independent()
+        found = self.independent
         whole, _ = np.linalg.qr(np.column_stack([found, np.eye(len(found))]))
         return whole[:, found.shape[1] : len(found)]
 

@@ -14,7 +14,7 @@ from cutlayer.binary.enumeration import binary_vectors
 from cutlayer.binary.ledger import Ledger
 from cutlayer.binary.polish import Bits, Floats
 from cutlayer.binary.relations import NULL, relations, unknowns
-from cutlayer.binary.search import search
+from cutlayer.binary.search import Search
 from cutlayer.binary.span import Span, span_of
 from cutlayer.errors import DataError
 from cutlayer.rng import numpy_generator
@@ -98,14 +98,14 @@ def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
             ledger = _ledger(inside)
         else:
             return _recovered(ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank)
-    search(ledger, rng, clock)
+    Search(ledger, rng, clock).run()
     return _recovered(ledger, None, f"{where}; completeness is not certified", "null-space", span.rank)
 
 
 def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Route B: too few rows to solve for relations."""
     ledger = _ledger(span)
-    search(ledger, rng, clock)
+    Search(ledger, rng, clock).run()
     return _recovered(ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank)
 
 

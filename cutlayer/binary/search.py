@@ -1,55 +1,103 @@
-"""Search: seeds of three kinds, polished and tested, until none brings anything new.
+"""Search: seeds of three kinds, polished and tested, until none leads out of the span of what was found.
 
-Many cheap starts find skewed columns; linear programmes find rare values and columns of
-discrete tables; the lift finds halves in high dimension. Each round draws away from what was found.
-Silence is not a proof of absence.
+Many cheap starts find skewed columns, linear programmes find rare values and columns of discrete
+tables, and the lift finds halves in high dimension. Each round draws away from what was found. Last,
+the span of the found columns is searched for further ones, such as the levels of a one-hot group of
+which only sums were met. Silence is not a proof of absence.
 
 Specification: binary-search, section 4.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from cutlayer.binary.clock import Clock
 from cutlayer.binary.ledger import Ledger
 from cutlayer.binary.lift import fit
-from cutlayer.binary.polish import Floats, Singles, climb, polish
+from cutlayer.binary.polish import Floats, Singles, climb, polish, unit
 from cutlayer.binary.polytope import maximise
 
-SAMPLE = 20_000  # rows that seeds are grown on
-STARTS = 300
-CLIMBS = 15
-PROGRAMMES = 12  # per round
+SAMPLE, OUTER = 20_000, 1_000  # rows that seeds are grown on; rows far out that programmes heed too
+STARTS, CLIMBS = 300, 15
+PROGRAMMES = 12  # in a round
 PENALTIES = (1.0, 4.0, 16.0)  # of the mean
 FITS = (100, 200, 400)  # steps of the lift: more as nothing is found
+EIGENVECTORS = (12, 24)
 STALE = 3  # rounds without gain that end a stage
-CHEAP = 100  # rank up to which linear programmes come first
-EIGEN = (12, 24)
+CHEAP = 100  # rank up to which linear programmes come before the lift
+MOST = 4  # found columns per dimension, beyond which all are sums of others
 
 
-def search(ledger: Ledger, rng: np.random.Generator, clock: Clock) -> None:
-    """Fill a ledger."""
-    points = ledger.points
-    if len(points) > SAMPLE:
-        points = points[np.sort(rng.choice(len(points), SAMPLE, replace=False))]
-    fast = points.astype(np.float32)
-    while not clock.over and _climbed(ledger, fast, rng):
-        pass
-    stages = [_programmes, _lifted]
-    for stage in stages if points.shape[1] <= CHEAP else stages[::-1]:
+class Search:
+    """One search in one ledger: the rows that seeds are grown on, the random stream, the time."""
+
+    def __init__(self, ledger: Ledger, rng: np.random.Generator, clock: Clock) -> None:
+        self.ledger, self.rng, self.clock = ledger, rng, clock
+        points = ledger.points
+        some = np.sort(rng.permutation(len(points))[:SAMPLE])
+        outer = np.argsort(-np.einsum("ij,ij->i", points, points), kind="stable")[:OUTER]
+        self.fast: Singles = points[some].astype(np.float32)
+        self.wide = np.column_stack([points[rows := np.union1d(some, outer)], np.ones(len(rows))])
+
+    def run(self) -> None:
+        """Fill the ledger."""
+        self._repeat(self.climbed, 1)
+        stages = [self.programmed, self.lifted]
+        for stage in stages if self.fast.shape[1] <= CHEAP else stages[::-1]:
+            self._repeat(stage, STALE)
+        separate(self.ledger)
+        for _ in range(STALE):
+            if 1 < self.ledger.rank and len(self.ledger) < MOST * self.ledger.rank and not self.clock.over:
+                self._grow(self._drawn(self.ledger.independent))
+
+    def _repeat(self, stage: Callable[[int], None], most: int) -> None:
         stale = 0
-        while not clock.over and stale < STALE:
-            stale = 0 if stage(ledger, fast, stale, rng, clock) else stale + 1
-    _close(ledger)
+        while stale < most and not self.clock.over and self.ledger.rank < self.fast.shape[1]:
+            before = self.ledger.rank
+            stage(stale)
+            stale = 0 if self.ledger.rank > before else stale + 1
+
+    def climbed(self, _: int) -> None:
+        """Starts from everywhere but the found directions."""
+        self._grow(self._drawn(self.ledger.complement()))
+
+    def programmed(self, _: int) -> None:
+        """Columns in [0, 1] that are large on some row and small on average."""
+        for number in range(PROGRAMMES):
+            if self.clock.over:
+                return
+            found = self.ledger.independent
+            target = self.wide[self.rng.integers(len(self.wide))].copy()
+            target[:-1] -= found @ (found.T @ target[:-1])
+            target[-1] -= PENALTIES[number % len(PENALTIES)]
+            bits = maximise(self.wide, target) > 0.5
+            self.ledger.offer(self.wide[:, :-1].T @ (bits - bits.mean())[:, None])
+
+    def lifted(self, stale: int) -> None:
+        """Starts from the strongest eigenvectors of the lift."""
+        vectors = fit(self.fast, FITS[stale], self.ledger.independent.astype(np.float32))
+        for many in EIGENVECTORS:
+            if not self.clock.over:
+                self._grow(self._drawn(vectors[:, :many]))
+
+    def _drawn(self, basis: Floats | Singles) -> Singles:
+        drawn = basis @ self.rng.standard_normal((basis.shape[1], STARTS))
+        return unit(drawn).astype(np.float32)  # type: ignore[no-any-return]
+
+    def _grow(self, starts: Singles) -> None:
+        for rule in ("skewness", "kurtosis"):
+            self.ledger.offer(polish(self.fast, climb(self.fast, starts, rule, CLIMBS)).astype(np.float64))
 
 
-def _close(ledger: Ledger) -> None:
+def separate(ledger: Ledger) -> None:
     """Add what nested columns leave between them: of a one-hot group any sum is found, the levels are wanted."""
-    if not len(ledger):
-        return
     columns = ledger.columns
+    if not len(columns):
+        return
     columns ^= columns.mean(axis=1, keepdims=True) > 0.5
-    as_numbers = columns.astype(np.float32)
-    both = as_numbers @ as_numbers.T
+    sets = columns.astype(np.float32)
+    both = sets @ sets.T
     while True:
         size = np.diagonal(both)
         nested = (both == size[:, None]) & (size > 0)[:, None] & ~np.eye(len(both), dtype=np.bool_)
@@ -57,54 +105,7 @@ def _close(ledger: Ledger) -> None:
             break
         outer = int(nested.any(axis=0).argmax())
         inner = int((nested[:, outer] * size).argmax())
-        as_numbers[outer] -= as_numbers[inner]
-        both[outer] = both[:, outer] = as_numbers @ as_numbers[outer]
-    for bits in as_numbers > 0.5:
+        sets[outer] -= sets[inner]
+        both[outer] = both[:, outer] = sets @ sets[outer]
+    for bits in sets > 0.5:
         ledger.test(bits)
-
-
-def _climbed(ledger: Ledger, fast: Singles, rng: np.random.Generator) -> int:
-    complement = ledger.complement()
-    starts = (complement @ rng.standard_normal((complement.shape[1], STARTS))).astype(np.float32)
-    return _grow(ledger, fast, starts)
-
-
-def _grow(ledger: Ledger, fast: Singles, starts: Singles) -> int:
-    gained = 0
-    for rule in ("skewness", "kurtosis"):
-        gained += ledger.offer(polish(fast, climb(fast, starts, rule, CLIMBS)).astype(np.float64))
-    return gained
-
-
-def _programmes(ledger: Ledger, fast: Singles, stale: int, rng: np.random.Generator, clock: Clock) -> int:
-    points = ledger.points
-    rows = _rows(points, rng)
-    wide = np.column_stack([points[rows], np.ones(len(rows))])
-    gained = 0
-    for number in range(PROGRAMMES):
-        if clock.over:
-            break
-        found = ledger.independent()
-        target = wide[rng.integers(len(rows))].copy()
-        target[:-1] -= found @ (found.T @ target[:-1])
-        target[-1] -= PENALTIES[number % len(PENALTIES)]
-        values = maximise(wide, target)
-        bits = values > 0.5
-        gained += ledger.offer((points[rows].T @ (bits - bits.mean()))[:, None])
-    return gained
-
-
-def _rows(points: Floats, rng: np.random.Generator) -> np.ndarray:
-    leverage = (points * points).sum(axis=1)
-    return np.unique(np.concatenate([rng.permutation(len(points))[:10000], np.argsort(-leverage)[:1000]]))
-
-
-def _lifted(ledger: Ledger, fast: Singles, stale: int, rng: np.random.Generator, clock: Clock) -> int:
-    vectors = fit(fast, FITS[stale], ledger.independent().astype(np.float32))
-    gained = 0
-    for many in EIGEN:
-        if clock.over:
-            break
-        starts = vectors[:, :many] @ rng.standard_normal((many, STARTS)).astype(np.float32)
-        gained += _grow(ledger, fast, starts)
-    return gained

@@ -4,7 +4,9 @@ and know, in numbers, what each of them can learn about the others."""
 from cutlayer import attacks, data, defences, metrics, models
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.auditing import Report, audit
-from cutlayer.cut import Concat, Cut, Sum
+from cutlayer.cut import Cut
+from cutlayer.cuts.concat import Concat
+from cutlayer.cuts.sum import Sum
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.errors import ConfigError, CutlayerError, DataError, ProtocolError, RunError
 from cutlayer.judge import Finding, Secret, judge

@@ -8,10 +8,9 @@ may exchange one message per batch or twenty, and the loop never knows.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
 from cutlayer.wire import Encoding
 
@@ -105,40 +104,3 @@ class Cut:
         """Label party's side: send each feature party the gradient of its embedding."""
         for name, gradient in gradients.items():
             yield send(batch, roster.label_party, name, Kind.GRADIENT, gradient, encoding)
-
-
-class Concat(Cut):
-    """Embeddings stand side by side (SplitNN, HashVFL)."""
-
-    def shape(self, shapes: list[Shape]) -> Shape:
-        """Widths (or channels) add up; what follows them must be the same."""
-        if len({shape[1:] for shape in shapes}) > 1:
-            raise ConfigError(f"Expected embeddings that differ in their first size only, got {shapes}.")
-        return (sum(shape[0] for shape in shapes), *shapes[0][1:])
-
-    def join(self, embeddings: list[Tensor]) -> Tensor:
-        """Concatenate along the second axis (channels, for convolutional embeddings)."""
-        return embeddings[0] if len(embeddings) == 1 else torch.cat(embeddings, dim=1)
-
-
-class Sum(Cut):
-    """Embeddings are added (FedAdOb, binary reconstruction)."""
-
-    def shape(self, shapes: list[Shape]) -> Shape:
-        """All parties must send the same shape."""
-        if len(set(shapes)) > 1:
-            raise ConfigError(
-                f"Expected embeddings of one shape to add, got {shapes}; use --cut concat or one --width."
-            )
-        return shapes[0]
-
-    def join(self, embeddings: list[Tensor]) -> Tensor:
-        """Add in the roster's order, so that the result does not depend on who answered first."""
-        total = embeddings[0]
-        for embedding in embeddings[1:]:
-            if embedding.shape != total.shape:  # or torch would stretch one of them
-                raise ProtocolError(
-                    f"Expected embeddings of one shape to add, got {tuple(total.shape)} and {tuple(embedding.shape)}."
-                )
-            total = total + embedding
-        return total

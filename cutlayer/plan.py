@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
-from cutlayer.cut import Concat, Cut, Roster
+from cutlayer.cut import Cut, Roster
+from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from cutlayer import checkpoint
 from cutlayer._validate import at_least
-from cutlayer.cut import Concat, Cut
+from cutlayer.cut import Cut
+from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, DataError, RunError

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import cutlayer.attacks
-import cutlayer.cut
+import cutlayer.cuts
 import cutlayer.defences
 import cutlayer.recipe
 from cutlayer import data
@@ -37,7 +37,7 @@ def attacks(spellings: Sequence[str]) -> list[Attack]:
 
 def cut(spelling: str) -> Cut:
     """Read --cut."""
-    return parse(spelling, cutlayer.cut, Cut, "cut")
+    return parse(spelling, cutlayer.cuts, Cut, "cut")
 
 
 def schedule(spelling: str) -> Constant:

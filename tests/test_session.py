@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import cutlayer as cl
-from cutlayer.cut import Meeting, Sum, collect
+from cutlayer.cut import Meeting, collect
+from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.session import batches, exchange

@@ -2,7 +2,7 @@
 
 import pytest
 
-import cutlayer.cut
+import cutlayer.cuts
 import cutlayer.defences
 from cutlayer.cut import Cut
 from cutlayer.defence import Defence
@@ -67,7 +67,7 @@ def test_settings_are_read_by_annotation():
         ("gaussian-noise:on=nowhere", "Unknown on of defence gaussian-noise 'nowhere'"),
         ("max-norm:scale=1", "Unknown setting 'scale' of defence max-norm: expected none"),
         ("no_such_module.Thing", "Could not import defence 'no_such_module.Thing'"),
-        ("cutlayer.cut.Sum", "to be a subclass of Defence"),
+        ("cutlayer.cuts.Sum", "to be a subclass of Defence"),
     ],
 )
 def test_mistakes_are_told(text, message):
@@ -76,4 +76,4 @@ def test_mistakes_are_told(text, message):
 
 
 def test_a_class_of_the_users_own_is_imported():
-    assert isinstance(parse("cutlayer.cut.Concat", cutlayer.cut, Cut, "cut"), cutlayer.cut.Concat)
+    assert isinstance(parse("cutlayer.cuts.Concat", cutlayer.cuts, Cut, "cut"), cutlayer.cuts.Concat)

@@ -12,7 +12,8 @@ from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss
 import cutlayer as cl
 from cutlayer.attack import Asks, Attack, Target
 from cutlayer.codebook import target_codes
-from cutlayer.cut import Concat, Roster
+from cutlayer.cut import Roster
+from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Role
 from cutlayer.defences import Hash
 from cutlayer.message import Batch, Kind, Message, Phase

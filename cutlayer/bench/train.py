@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from cutlayer.cut import Sum
+from cutlayer.cuts.sum import Sum
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.plan import Plan, assemble
 from cutlayer.recipe import Recipe

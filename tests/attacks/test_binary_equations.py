@@ -8,7 +8,8 @@ from torch import nn
 from cutlayer.attack import Form
 from cutlayer.attacks import BinaryEquations
 from cutlayer.binary.seen import columns, messages, not_own, with_own
-from cutlayer.cut import Concat, Roster
+from cutlayer.cut import Roster
+from cutlayer.cuts.concat import Concat
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Phase
 from cutlayer.transcript import Transcript

@@ -7,7 +7,9 @@ from torch import nn
 from cutlayer.attack import Form
 from cutlayer.attacks import PGD
 from cutlayer.auditing import attack_run
-from cutlayer.cut import Concat, Roster, Sum
+from cutlayer.cut import Roster
+from cutlayer.cuts.concat import Concat
+from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Hints, Known, Manifest, Own, View
 from tests.toy import FEATURE, LABEL, NEUTRAL, OTHER, digits_run, rng, world

@@ -10,7 +10,7 @@ ROOT = Path(cutlayer.__file__).parent
 LAYERS = {
     0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign"),
     1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary"),
-    2: ("party", "defences", "attacks"),
+    2: ("party", "cuts", "defences", "attacks"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
     4: ("run", "training", "auditing", "words", "report", "papers", "bench"),
     5: ("cli", "__main__", "__init__"),

@@ -1,0 +1,29 @@
+"""Sum: embeddings are added, in the open."""
+
+from torch import Tensor
+
+from cutlayer.cut import Cut, Shape
+from cutlayer.errors import ConfigError, ProtocolError
+
+
+class Sum(Cut):
+    """Embeddings are added (FedAdOb, binary reconstruction)."""
+
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """All parties must send the same shape."""
+        if len(set(shapes)) > 1:
+            raise ConfigError(
+                f"Expected embeddings of one shape to add, got {shapes}; use --cut concat or one --width."
+            )
+        return shapes[0]
+
+    def join(self, embeddings: list[Tensor]) -> Tensor:
+        """Add in the roster's order, so that the result does not depend on who answered first."""
+        total = embeddings[0]
+        for embedding in embeddings[1:]:
+            if embedding.shape != total.shape:  # or torch would stretch one of them
+                raise ProtocolError(
+                    f"Expected embeddings of one shape to add, got {tuple(total.shape)} and {tuple(embedding.shape)}."
+                )
+            total = total + embedding
+        return total

@@ -8,8 +8,9 @@ may exchange one message per batch or twenty, and the loop never knows.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from cutlayer.defence import Setting
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
 from cutlayer.wire import Encoding
@@ -62,8 +63,17 @@ def collect(batch: Batch, kind: Kind, senders: Iterable[str]) -> Talk[dict[str, 
 class Cut:
     """Plain cut: each feature party sends its embedding once and gets its gradient back once.
 
-    Subclasses say how embeddings join; secure cuts replace the three talks as well.
+    Subclasses say how embeddings join; secure cuts replace the talks as well.
     """
+
+    def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
+        """Called once at each party, whose own this object then is: return the bottom to run instead of its own."""
+        return bottom
+
+    @property
+    def memory(self) -> nn.Module | None:
+        """What this side must remember between batches, if anything: saved and restored with the party's models."""
+        return None
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """Shape of one row of the joint input, given one row of each party's embedding."""
@@ -97,6 +107,10 @@ class Cut:
                 embedding.requires_grad_()
         parts = [arrived.get(name, own) for name in roster.order]
         return Meeting(self.join([part for part in parts if part is not None]), arrived)
+
+    def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
+        """Label party's side, between its backward pass and its update: finish what lies on this side of the cut."""
+        yield from ()
 
     def scatter(
         self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor], encoding: Encoding = Encoding.PLAIN

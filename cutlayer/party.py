@@ -45,9 +45,17 @@ class Trainee:
 
     def step(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
         """Back-propagate through this party's graph and update its parameters."""
+        self.backward(tensors, gradients)
+        self.update()
+
+    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
+        """Back-propagate through this party's graph."""
         for parameter in self.parameters:  # what optimizer.zero_grad does, without its bookkeeping
             parameter.grad = None
         torch.autograd.backward(tensors, gradients)
+
+    def update(self) -> None:
+        """Update the parameters by their gradients."""
         if self.optimizer:
             if self.recipe.clip is not None:
                 nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
@@ -73,7 +81,8 @@ class Defended(Trainee):
         setting: Setting,
         defences: Sequence[Defence] = (),
     ) -> None:
-        super().__init__(name, modules, recipe, stream)
+        memory = cut.memory
+        super().__init__(name, modules if memory is None else {**modules, "cut": memory}, recipe, stream)
         self.cut = cut
         self.roster = roster
         self.setting = setting
@@ -98,8 +107,11 @@ class Defended(Trainee):
 class FeatureParty(Defended):
     """Holds columns and a bottom model; sends embeddings, learns from their gradients."""
 
-    def __init__(self, name: str, features: Tensor | SparseRows, bottom: nn.Module, **common: Any) -> None:
-        super().__init__(name, {"bottom": bottom}, **common)
+    def __init__(
+        self, name: str, features: Tensor | SparseRows, bottom: nn.Module, *, cut: Cut, setting: Setting, **common: Any
+    ) -> None:
+        bottom = cut.begin(setting, bottom) or bottom
+        super().__init__(name, {"bottom": bottom}, cut=cut, setting=setting, **common)
         self.features = features
         self.bottom = bottom
 
@@ -148,12 +160,15 @@ class LabelParty(Defended):
         labels: Tensor,
         top: nn.Module,
         *,
+        cut: Cut,
+        setting: Setting,
         features: Tensor | SparseRows | None = None,
         bottom: nn.Module | None = None,
         **common: Any,
     ) -> None:
+        bottom = cut.begin(setting, bottom)
         own = {} if bottom is None else {"bottom": bottom}
-        super().__init__(name, {**own, "top": top}, **common)
+        super().__init__(name, {**own, "top": top}, cut=cut, setting=setting, **common)
         self.labels = labels
         self.top = top
         self.features = features
@@ -190,8 +205,10 @@ class LabelParty(Defended):
         if self.protectors:
             self._backward_protected(loss, outputs, self.local(Place.LOGITS, batch, labels=targets))
         else:
-            self.step([loss], [None])
+            self.backward([loss], [None])
         gradients = {name: leaf.grad for name, leaf in meeting.arrived.items() if leaf.grad is not None}
+        yield from self.cut.settle(self.roster, batch, gradients)
+        self.update()
         if self.protectors:
             for name, gradient in gradients.items():
                 local = self.local(Place.GRADIENT, batch, labels=targets, peer=name)
@@ -202,7 +219,7 @@ class LabelParty(Defended):
     def _backward_protected(self, loss: Tensor, outputs: Tensor, local: Local) -> None:
         """Let defences change the gradient at the logits, then carry it on through top and own bottom."""
         handle = outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
-        self.step([loss], [None])
+        self.backward([loss], [None])
         handle.remove()
 
 

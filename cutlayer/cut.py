@@ -43,20 +43,32 @@ class Meeting:
     arrived: Mapping[str, Tensor]
 
 
-def collect(batch: Batch, kind: Kind, senders: Iterable[str]) -> Talk[dict[str, Message]]:
-    """Wait for one message of `kind` from each sender, in whatever order they come."""
+def collect(
+    batch: Batch, kind: Kind, senders: Iterable[str], early: list[Message] | None = None
+) -> Talk[dict[str, Message]]:
+    """Wait for one message of `kind` from each sender, in whatever order they come.
+
+    A protocol of several messages passes a list in which what came too early waits for its turn.
+    """
     awaited = set(senders)
     inbox: dict[str, Message] = {}
+    later: list[Message] = []
+    kept = [] if early is None else early
     while awaited:
-        message = yield None
+        message = kept.pop(0) if kept else (yield None)
         assert message is not None  # the transport's promise, see message.Talk
-        if message.batch.step != batch.step or message.kind is not kind or message.sender not in awaited:
+        now = message.batch.step == batch.step
+        if now and message.kind is kind and message.sender in awaited:
+            awaited.remove(message.sender)
+            inbox[message.sender] = message
+        elif now and early is not None:
+            later.append(message)
+        else:
             raise ProtocolError(
                 f"Expected a {kind.value} of step {batch.step} from {' or '.join(sorted(awaited))}, got a "
                 f"{message.kind.value} of step {message.batch.step} from {message.sender}."
             )
-        awaited.remove(message.sender)
-        inbox[message.sender] = message
+    kept[:0] = later
     return inbox
 
 

@@ -15,6 +15,10 @@ class Kind(Enum):
 
     EMBEDDING = "embedding"
     GRADIENT = "gradient"
+    SETUP = "setup"  # sizes and public keys, before the first batch
+    CIPHER = "cipher"  # encrypted numbers
+    SHARE = "share"  # numbers under a mask, on their way through a protocol
+    SUM = "sum"  # what a protocol opened to a party: a note to itself, which crosses nothing
 
 
 class Phase(Enum):
@@ -35,7 +39,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One tensor from one party to another. payload[i] belongs to sample batch.rows[i]."""
+    """One tensor from one party to another. Of embeddings, gradients and sums payload[i] belongs to sample
+    batch.rows[i]. A message to oneself is a note of what one has come to know: it is kept, not carried."""
 
     batch: Batch
     sender: str
@@ -47,6 +52,8 @@ class Message:
     @property
     def nbytes(self) -> int:
         """Bytes of payload on the wire. Row numbers are derived, not sent."""
+        if self.sender == self.receiver:
+            return 0
         return encoded_size(self.payload, self.encoding)
 
 

@@ -30,7 +30,10 @@ def exchange(talks: Mapping[str, Talk[Tensor | None]], record: Callable[[Message
         try:
             sent = talks[name].send(message)
             while sent is not None:
-                post.append(sent)
+                if sent.sender == sent.receiver:
+                    record(sent)
+                else:
+                    post.append(sent)
                 sent = next(talks[name])
         except StopIteration as end:
             results[name] = end.value

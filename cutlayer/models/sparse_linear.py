@@ -26,6 +26,7 @@ class SparseLinear(nn.Module):
         super().__init__()
         at_least("inputs", inputs, 1)
         at_least("width", width, 1)
+        self.in_features, self.out_features = inputs, width  # as nn.Linear calls them
         bound = 1 / math.sqrt(inputs)  # as nn.Linear starts
         self.weight = nn.Parameter(torch.empty(inputs, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound)) if bias else None

@@ -8,7 +8,7 @@ import cutlayer
 ROOT = Path(cutlayer.__file__).parent
 
 LAYERS = {
-    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign"),
+    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign", "crypto"),
     1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary"),
     2: ("party", "cuts", "defences", "attacks"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),

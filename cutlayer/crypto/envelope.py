@@ -1,0 +1,78 @@
+"""The header in front of every key and ciphertext that crosses: all of it is checked before anything is allocated."""
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+
+from cutlayer.errors import ProtocolError
+
+MAGIC = b"CLC1"
+ID_BYTES = 16
+LAYOUT = struct.Struct(f"<4sB{ID_BYTES}s{ID_BYTES}sIIIQ")
+LAYOUT_KEY = slice(5 + ID_BYTES, 5 + 2 * ID_BYTES)
+
+
+class Form(Enum):
+    """What a body holds."""
+
+    KEY = 1  # a public key
+    OPERAND = 2  # an encrypted matrix, to be multiplied
+    RESULT = 3  # a masked product, to be decrypted
+
+
+WORDS = {Form.KEY: "a public key", Form.OPERAND: "an encrypted matrix", Form.RESULT: "an encrypted result"}
+
+
+def identify(*parts: object) -> bytes:
+    """A short name for parameters or a public key: the start of their SHA-256."""
+    digest = sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.digest()[:ID_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What the header says."""
+
+    form: Form
+    parameters: bytes
+    key_id: bytes
+    shape: tuple[int, int]
+    inner: int  # rows of the encrypted matrix behind it: fixes where numbers sit in a result
+    length: int  # bytes of the body
+
+    def wrap(self, body: bytes) -> bytes:
+        """Put the header in front of a body."""
+        fields = (self.form.value, self.parameters, self.key_id, *self.shape, self.inner, self.length)
+        return LAYOUT.pack(MAGIC, *fields) + body
+
+
+def key_named(data: bytes | memoryview) -> bytes:
+    """The key that a message names, or as much of it as there is."""
+    return bytes(memoryview(data)[LAYOUT_KEY])
+
+
+def unwrap(data: bytes | memoryview, expected: Envelope) -> memoryview:
+    """Return the body of a message that is exactly what was expected; otherwise say what differs."""
+    view = memoryview(data)
+    name = WORDS[expected.form]
+    if len(view) < LAYOUT.size:
+        raise ProtocolError(f"Expected {name}, got {len(view)} bytes: the message is cut short.")
+    magic, form, parameters, key_id, rows, columns, inner, length = LAYOUT.unpack_from(view)
+    if magic != MAGIC or form != expected.form.value:
+        raise ProtocolError(f"Expected {name}, got a message of another kind.")
+    if parameters != expected.parameters:
+        raise ProtocolError(f"Expected {name} with parameters {expected.parameters.hex()}, got {parameters.hex()}.")
+    if key_id != expected.key_id:
+        raise ProtocolError(f"Expected {name} under key {expected.key_id.hex()}, got key {key_id.hex()}.")
+    if (rows, columns, inner) != (*expected.shape, expected.inner):
+        raise ProtocolError(
+            f"Expected {name} of shape {expected.shape} over {expected.inner} rows, got {(rows, columns)} over {inner}."
+        )
+    if length != expected.length or len(view) != LAYOUT.size + length:
+        got = len(view) - LAYOUT.size
+        raise ProtocolError(f"Expected {expected.length} bytes of {name}, got {got} (the header says {length}).")
+    return view[LAYOUT.size :]

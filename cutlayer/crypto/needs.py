@@ -1,0 +1,19 @@
+"""The optional packages of the extra `secure`, imported when first used, with one sentence when they are missing."""
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from cutlayer.errors import ConfigError
+
+
+@cache
+def load(module: str) -> Any:
+    """Import a module of the extra, or say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.split(".")[0]
+        raise ConfigError(
+            f"Encryption needs the package {name!r}, which is not installed: pip install 'cutlayer[secure]'."
+        ) from error

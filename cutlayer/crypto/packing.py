@@ -1,0 +1,119 @@
+"""Where the numbers of a product sit in polynomials, so that one multiplication does the work of many and none rotates.
+
+With c columns, row i of the matrix becomes `sum_j M[i,j] X^j`, and column i of the plain rows becomes
+`sum_b x[b,i] X^(b*c)`. The sum over i of their products holds `(x M)[b,j]` at coefficient `b*c + j`:
+N // c rows per ciphertext, and every coefficient is of use.
+
+A matrix with very many rows (text) would need as many ciphertexts. There, `group` rows share one: row i
+sits `(i % group) * c` coefficients up and its multiplier `(group - 1 - i % group) * c`, so that the wanted
+sums meet at slot `b*group + group - 1` and all else falls between them (or wraps round to before the
+first), where a uniform mask hides it. An operand shrinks by `group`; replies grow by as much.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlayer.crypto.rows import PlainRows
+from cutlayer.errors import ConfigError
+
+Words = NDArray[np.uint64]
+AT_ONCE = 128  # multipliers built together: 8 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The places for a matrix of `rows` x `columns` in polynomials of `degree` coefficients."""
+
+    rows: int
+    columns: int
+    degree: int
+    group: int = 1
+
+    @classmethod
+    def fit(cls, shape: tuple[int, int], degree: int, most: int) -> "Packing":
+        """The smallest group with which the matrix takes at most `most` ciphertexts."""
+        packing = cls(*shape, degree)
+        while packing.operands > most:
+            packing = cls(*shape, degree, packing.group * 2)
+            if packing.group * packing.width > degree:
+                raise ConfigError(f"Expected a matrix that fits {most} ciphertexts, got shape {shape}.")
+        return packing
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of columns: one, unless there are more columns than coefficients."""
+        return -(-self.columns // self.degree)
+
+    @property
+    def width(self) -> int:
+        """Columns of a block (the last may have fewer)."""
+        return -(-self.columns // self.blocks)
+
+    @property
+    def groups(self) -> int:
+        """Ciphertexts of one block of the matrix."""
+        return -(-self.rows // self.group)
+
+    @property
+    def operands(self) -> int:
+        """Ciphertexts of the matrix."""
+        return self.blocks * self.groups
+
+    @property
+    def capacity(self) -> int:
+        """Rows of a product that one ciphertext holds."""
+        return self.degree // (self.group * self.width)
+
+    def results(self, rows: int) -> int:
+        """Ciphertexts of a product with so many rows."""
+        return self.blocks * -(-rows // self.capacity)
+
+    def spans(self) -> Iterator[slice]:
+        """The columns of each block."""
+        for start in range(0, self.columns, self.width):
+            yield slice(start, min(start + self.width, self.columns))
+
+    def operand(self, matrix: NDArray[np.int64]) -> Iterator[Words]:
+        """One polynomial per ciphertext of the matrix, block by block."""
+        for span in self.spans():
+            block = matrix[:, span].astype(np.uint64)
+            for start in range(0, self.rows, self.group):
+                polynomial = np.zeros(self.degree, np.uint64)
+                some = block[start : start + self.group]
+                for index, row in enumerate(some):
+                    polynomial[index * self.width : index * self.width + len(row)] = row
+                yield polynomial
+
+    def multipliers(self, chunk: PlainRows, modulus: int) -> Iterator[tuple[int, Words]]:
+        """(group, polynomial) for every group of columns that is not all zero in this chunk of rows."""
+        place = (chunk.rows * self.group + self.group - 1 - chunk.columns % self.group) * self.width
+        present, which = np.unique(chunk.columns // self.group, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        bounds = np.searchsorted(which[order], np.arange(0, len(present) + AT_ONCE, AT_ONCE))
+        for number, (start, stop) in enumerate(pairwise(bounds)):
+            some, first = order[start:stop], number * AT_ONCE
+            table = np.zeros((min(AT_ONCE, len(present) - first), self.degree), np.int64)
+            np.add.at(table, (which[some] - first, place[some]), chunk.values[some])
+            table &= np.int64(modulus - 1)
+            for index, polynomial in enumerate(table.view(np.uint64)):
+                if polynomial.any():
+                    yield int(present[first + index]), polynomial
+
+    def places(self, rows: int, span: slice) -> NDArray[np.int64]:
+        """Coefficients of a result that hold the product, as a matrix of `rows` x the span's columns."""
+        slots = np.arange(rows) * self.group + self.group - 1
+        return slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
+
+    def read_operand(self, polynomials: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Undo `operand`."""
+        out = np.empty((self.rows, self.columns), np.int64)
+        for block, span in enumerate(self.spans()):
+            for row in range(self.rows):
+                start = row % self.group * self.width
+                polynomial = polynomials[block * self.groups + row // self.group]
+                out[row, span] = polynomial[start : start + span.stop - span.start]
+        return out

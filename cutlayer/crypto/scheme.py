@@ -1,0 +1,163 @@
+"""What encryption offers a protocol: one operation, `rows @ [matrix] + mask`, done blind by the other party.
+
+The owner of a `SecretKey` encrypts a matrix and sends it with the `PublicKey`. The evaluator multiplies
+it by its own plain rows, adds a mask and sends the result back; the owner decrypts to
+`rows @ matrix + mask` modulo t and learns nothing else: every result is *sanitised*, since the
+randomness and the noise of a bare product give the rows away. Sanitising is part of the one operation,
+so that it cannot be forgotten; a result without it refuses to become bytes.
+
+    owner                                     evaluator
+    secret = Bfv(ring).generate()
+    secret.public.to_bytes()            ->    public = Bfv(ring).read_key(...)
+    secret.encrypt(matrix).to_bytes()   ->    operand = public.read_operand(..., shape)
+    result = secret.public.read_result( <-    public.masked_product(rows, operand, mask).to_bytes()
+        ..., rows=256, of=shape)
+    secret.decrypt(result)
+
+Guarantee: 128 bits against a semi-honest owner or evaluator (parameters.py).
+Does not hide: shapes; nor the time a product takes, which grows with the columns that are not zero.
+Secret keys have no byte form and do not show in a repr.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from cutlayer.crypto.envelope import Envelope, Form, unwrap
+from cutlayer.crypto.ring import Residues, Ring
+from cutlayer.crypto.rows import PlainRows
+from cutlayer.errors import ConfigError, DataError, ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Encrypted:
+    """A matrix under a public key."""
+
+    public: "PublicKey" = field(repr=False)
+    form: Form
+    shape: tuple[int, int]
+    inner: int  # rows of the encrypted matrix: of this one, or of the one that a result came from
+    parts: tuple[Any, ...] = field(repr=False)  # ciphertexts of the library behind the scheme
+    sanitised: bool = True
+
+    def to_bytes(self) -> bytes:
+        """The bytes that cross."""
+        if not self.sanitised:
+            raise ConfigError("This result is not sanitised and would show the rows to the key owner; it stays here.")
+        return self.public._envelope(self.form, self.shape, self.inner).wrap(self.public._pack(self))
+
+
+class PublicKey(ABC):
+    """What anybody may hold: encrypt, and multiply blind."""
+
+    ring: Ring
+    parameters: bytes  # names the scheme and its parameters
+    key_id: bytes  # names the key
+
+    @abstractmethod
+    def encrypt(self, matrix: Residues) -> Encrypted:
+        """Encrypt a matrix of residues, to be multiplied from the left."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The bytes that cross; never a secret."""
+
+    def masked_product(
+        self, rows: PlainRows | Residues, encrypted: Encrypted, mask: Residues, *, sanitise: bool = True
+    ) -> Encrypted:
+        """Return `rows @ matrix + mask`, still encrypted, showing nothing else of `rows` to the key owner.
+
+        `sanitise=False` exists for the test that recovers the rows from such a result.
+        """
+        plain = self.ring.check_rows(rows)
+        if encrypted.form is not Form.OPERAND or encrypted.public.key_id != self.key_id:
+            raise ProtocolError("Expected an encrypted matrix under this key, got a result or another key's matrix.")
+        if plain.shape[1] != encrypted.shape[0] or not plain.shape[0]:
+            raise DataError(f"Expected rows with {encrypted.shape[0]} columns, got shape {plain.shape}.")
+        shape = (plain.shape[0], encrypted.shape[1])
+        if self.ring.check(mask, "mask").shape != shape:
+            raise DataError(f"Expected a mask of shape {shape}, got {mask.shape}.")
+        parts = tuple(self._multiply(plain, encrypted, mask, sanitise))
+        return Encrypted(self, Form.RESULT, shape, encrypted.shape[0], parts, sanitise)
+
+    def read_operand(self, data: bytes | memoryview, shape: tuple[int, int]) -> Encrypted:
+        """Read an encrypted matrix that the key owner sent, of exactly this shape."""
+        return self._read(data, Form.OPERAND, shape, shape[0])
+
+    def read_result(self, data: bytes | memoryview, rows: int, of: tuple[int, int]) -> Encrypted:
+        """Read a masked product that the evaluator sent: so many rows times an encrypted matrix of this shape."""
+        return self._read(data, Form.RESULT, (rows, of[1]), of[0])
+
+    def _read(self, data: bytes | memoryview, form: Form, shape: tuple[int, int], inner: int) -> Encrypted:
+        self._check_shape((min(*shape, inner), max(*shape, inner)))
+        body = unwrap(data, self._envelope(form, shape, inner))
+        return Encrypted(self, form, shape, inner, tuple(self._unpack(body, form)))
+
+    def _envelope(self, form: Form, shape: tuple[int, int], inner: int) -> Envelope:
+        count = self._count(form, shape, inner)
+        return Envelope(form, self.parameters, self.key_id, shape, inner, count * self._part_bytes(form))
+
+    def _check_shape(self, shape: tuple[int, int]) -> None:
+        if min(shape) < 1 or max(shape) >= 1 << 31:
+            raise DataError(f"Expected a matrix with at least one row and one column, got shape {shape}.")
+
+    @abstractmethod
+    def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]: ...
+
+    @abstractmethod
+    def _count(self, form: Form, shape: tuple[int, int], inner: int) -> int:
+        """Ciphertexts of a matrix."""
+
+    @abstractmethod
+    def _part_bytes(self, form: Form) -> int:
+        """Bytes of one ciphertext on the wire."""
+
+    @abstractmethod
+    def _pack(self, encrypted: Encrypted) -> bytes: ...
+
+    @abstractmethod
+    def _unpack(self, body: memoryview, form: Form) -> list[Any]: ...
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.key_id.hex()})"
+
+
+class SecretKey(ABC):
+    """What only the owner holds: decrypt. There is no way to write it down."""
+
+    public: PublicKey
+
+    @abstractmethod
+    def encrypt(self, matrix: Residues) -> Encrypted:
+        """Encrypt as the public key does, only faster."""
+
+    def decrypt(self, encrypted: Encrypted) -> Residues:
+        """Open an encrypted matrix."""
+        if encrypted.public.key_id != self.public.key_id:
+            raise ProtocolError(
+                f"Expected a matrix under key {self.public.key_id.hex()}, got key {encrypted.public.key_id.hex()}."
+            )
+        return self._open(encrypted)
+
+    @abstractmethod
+    def _open(self, encrypted: Encrypted) -> Residues: ...
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret key is never copied or written down.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(of {self.public.key_id.hex()})"
+
+
+class Scheme(ABC):
+    """A way to encrypt, for one ring: `Bfv(ring)` or `Paillier(ring)`."""
+
+    ring: Ring
+
+    @abstractmethod
+    def generate(self) -> SecretKey:
+        """Make a fresh key pair."""
+
+    @abstractmethod
+    def read_key(self, data: bytes | memoryview) -> PublicKey:
+        """Read a public key that a peer sent."""

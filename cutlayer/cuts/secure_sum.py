@@ -1,0 +1,242 @@
+"""Secure sum: embeddings are added under masks; the label party sees their sum, and nobody anything else."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutlayer._validate import one_of
+from cutlayer.crypto import Agreement, Residues, Ring, ZeroSum
+from cutlayer.cut import Meeting, Roster, Shape, collect
+from cutlayer.cuts.masking import Blind, Holder, refuse_large, scheme_named
+from cutlayer.cuts.shares import Shares
+from cutlayer.cuts.sum import Sum
+from cutlayer.cuts.tap import Tap
+from cutlayer.defence import Role, Setting
+from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
+from cutlayer.wire import Encoding
+
+BEFORE_POINT = 16  # bits of the ring before the point, the sign among them: sums up to 32,768
+
+
+class SecureSum(Sum):
+    """SFA: the sum of all embeddings, opened to the label party alone.
+
+    The first feature party holds a key and a random matrix W_mask, which it sends encrypted. The label
+    party multiplies its own rows by it blind, X_a [W_mask], takes a uniform mask off and sends the
+    result to be decrypted; so the two hold shares of X_a W_mask, and the first party adds its share to
+    its embedding. Further feature parties add masks that cancel, from keys that each pair agreed on.
+    What the label party opens is X_a (W_A + W_mask) + the others' embeddings: its own block of the
+    first layer merely starts elsewhere, and W_mask is never trained.
+
+    All of this happens in fixed point in a ring of 2^bits, where uniform masks hide perfectly and sums
+    are exact. Where the label party's bottom is one layer its rows never change, so shares are kept per
+    row and encryption costs one pass (docs/explanation-secure-sum.md says why that is safe). Deeper
+    bottoms encrypt every batch, and their gradient needs W_mask too: `backward=secure` asks for it
+    under encryption, `backward=plain` leaves it out, which is biased. A label party without columns
+    needs neither; then at least two feature parties must hide in each other's masks.
+
+    Guarantee: semi-honest parties that do not collude learn this and no more: the label party the sum,
+    feature parties the gradient of the sum. 128 bits (cutlayer/crypto/parameters.py).
+    Does not hide: what the sum says. With its own columns beside it the label party reads every
+    two-valued column of the others off it (binary-search). Gradients say labels, as without it.
+    Specification: sfa, sections 2 to 4.
+    Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
+    """
+
+    def __init__(
+        self,
+        *,
+        scheme: Literal["bfv", "paillier"] = "bfv",
+        bits: int = 40,
+        backward: Literal["secure", "plain"] = "secure",
+    ) -> None:
+        one_of("scheme", scheme, ("bfv", "paillier"))
+        one_of("backward", backward, ("secure", "plain"))
+        one_of("bits", str(bits), ("40", "48"))
+        self.scheme = scheme
+        self.bits = bits
+        self.backward = backward
+
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """All parties must send rows of one width."""
+        if any(len(shape) != 1 for shape in shapes):
+            raise ConfigError(f"Expected flat embeddings for secure-sum, got shapes {shapes}; use a flat bottom.")
+        return super().shape(shapes)
+
+    def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
+        """Remember whose side this is; open the label party's bottom before its last layer."""
+        self._setting = setting
+        self._scheme = scheme_named(self.scheme, Ring(self.bits, fraction=self.bits - BEFORE_POINT))
+        self._ring = self._scheme.ring
+        self._early: list[Message] = []
+        self._shares = Shares()
+        self._zero_sum: ZeroSum | None = None
+        self._holder: Holder | None = None
+        self._blind: Blind | None = None
+        self._deep = False
+        self._tap = Tap(bottom) if setting.role is Role.LABEL_PARTY and bottom is not None else None
+        return bottom if self._tap is None else self._tap
+
+    def offer(
+        self, name: str, roster: Roster, batch: Batch, embedding: Tensor, encoding: Encoding = Encoding.PLAIN
+    ) -> Talk[Tensor | None]:
+        """Feature party: send the embedding under masks, return the gradient of the sum."""
+        _check(roster)
+        holds = name == roster.feature_parties[0] and roster.label_party in roster.order
+        if self._zero_sum is None and self._holder is None:
+            yield from self._meet(name, roster, batch, embedding.shape[1] if holds else 0)
+        refuse_large(float(embedding.abs().max()), self._most(roster))
+        total = self._ring.encode(embedding)
+        if self._zero_sum is not None:
+            total = self._ring.add(total, self._zero_sum.zero_sum_mask(batch.step, total.shape))
+        if holds:
+            total = self._ring.add(total, (yield from self._open_shares(roster, batch)))
+        yield send(batch, name, roster.label_party, Kind.EMBEDDING, torch.from_numpy(total))
+        if batch.phase is not Phase.TRAIN:
+            return None
+        if holds and self._deep and self.backward == "secure":
+            yield from self._help_backward(name, roster, batch)
+        inbox = yield from collect(batch, Kind.GRADIENT, (roster.label_party,), self._early)
+        gradient = inbox[roster.label_party].payload
+        if gradient.shape != embedding.shape:
+            raise ProtocolError(f"Expected a gradient of shape {tuple(embedding.shape)}, got {tuple(gradient.shape)}.")
+        return gradient
+
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+        """Label party: hand out shares of X_a W_mask where rows lack them, then open the sum."""
+        _check(roster)
+        masks = [] if own is None else [(yield from self._share(roster, batch, own.shape[1]))]
+        inbox = yield from collect(batch, Kind.EMBEDDING, roster.feature_parties, self._early)
+        parts = [self._residues(inbox[name], batch) for name in roster.feature_parties]
+        opened = torch.from_numpy(self._ring.decode(self._ring.sum([*parts, *masks]))).float()
+        yield Message(batch, roster.label_party, roster.label_party, Kind.SUM, opened)
+        leaf = opened.to(batch.rows.device).requires_grad_(batch.phase is Phase.TRAIN)
+        return Meeting(leaf if own is None else own + leaf, dict.fromkeys(roster.feature_parties, leaf))
+
+    def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
+        """Label party: carry the gradient on into the layers before the last, with the part that W_mask adds."""
+        if self._tap is None or not self._deep:
+            return
+        more = None
+        if self.backward == "secure":
+            assert self._blind is not None
+            gradient = gradients[roster.feature_parties[0]]
+            data, mask, behind = self._blind.backward(gradient.cpu())
+            holder = roster.feature_parties[0]
+            yield _bytes(batch, roster.label_party, holder, Kind.CIPHER, data)
+            inbox = yield from collect(batch, Kind.SHARE, (holder,), self._early)
+            share = _matrix(inbox[holder], mask.shape, self._ring)
+            more = torch.from_numpy(self._ring.decode(self._ring.subtract(share, mask), behind))
+            more = more.to(gradient)
+        self._tap.flow_on(more)
+
+    def _meet(self, name: str, roster: Roster, batch: Batch, width: int) -> Talk[None]:
+        """Feature party, once: agree on keys with the other feature parties; the holder sends [W_mask]."""
+        others = [other for other in roster.feature_parties if other != name]
+        if others:
+            agreement = Agreement(name, str(self._setting.shared_seed), self._ring)
+            for other in others:
+                yield _bytes(batch, name, other, Kind.SETUP, agreement.public)
+        if width:
+            label = roster.label_party
+            inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
+            inputs, deep = _sizes(inbox[label])
+            self._holder, self._deep = Holder(self._scheme, inputs, width, self._setting.private_seed), deep
+            yield _bytes(batch, name, label, Kind.SETUP, self._holder.public())
+            yield _bytes(batch, name, label, Kind.CIPHER, self._holder.operand())
+            if deep and self.backward == "secure":
+                yield _bytes(batch, name, label, Kind.CIPHER, self._holder.operand(transposed=True))
+        if others:
+            inbox = yield from collect(batch, Kind.SETUP, others, self._early)
+            self._zero_sum = agreement.meet({other: _data(inbox[other]) for other in others})
+
+    def _share(self, roster: Roster, batch: Batch, width: int) -> Talk[Residues]:
+        """Label party: its shares of X_a W_mask for these rows, fresh where it has none."""
+        assert self._tap is not None
+        holder, label = roster.feature_parties[0], roster.label_party
+        if self._blind is None:
+            inputs, self._deep = self._tap.inputs, self._tap.deep
+            yield send(batch, label, holder, Kind.SETUP, torch.tensor([inputs, int(self._deep)]))
+            key = yield from collect(batch, Kind.SETUP, (holder,), self._early)
+            operand = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
+            self._blind = Blind(self._scheme, inputs, width, _data(key[holder]), _data(operand[holder]))
+            if self._deep and self.backward == "secure":
+                transpose = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
+                self._blind.add_transpose(_data(transpose[holder]))
+        rows = batch.rows.cpu().numpy()
+        places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
+        if len(places):
+            entered = self._tap.entered
+            assert entered is not None
+            chosen = entered.index_select(0, torch.from_numpy(places).to(batch.rows.device))
+            data, mask = self._blind.forward(chosen, self._most(roster))
+            yield _bytes(batch, label, holder, Kind.CIPHER, data)
+            if self._deep:
+                return mask
+            self._shares.add(rows[places], mask)
+        return self._shares.of(rows)
+
+    def _open_shares(self, roster: Roster, batch: Batch) -> Talk[Residues]:
+        """The holder: its shares of X_a W_mask for these rows, decrypted where it has none."""
+        assert self._holder is not None
+        rows = batch.rows.cpu().numpy()
+        places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
+        if len(places):
+            inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
+            opened = self._holder.open(_data(inbox[roster.label_party]), len(places))
+            if self._deep:
+                return opened
+            self._shares.add(rows[places], opened)
+        return self._shares.of(rows)
+
+    def _help_backward(self, name: str, roster: Roster, batch: Batch) -> Talk[None]:
+        """The holder: decrypt the label party's masked gradient."""
+        assert self._holder is not None
+        inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
+        opened = self._holder.open(_data(inbox[roster.label_party]), len(batch.rows), transposed=True)
+        yield send(batch, name, roster.label_party, Kind.SHARE, torch.from_numpy(opened))
+
+    def _most(self, roster: Roster) -> float:
+        """How large one party's part may be, so that the sum of all cannot wrap round."""
+        return 2.0 ** (BEFORE_POINT - 1) / (len(roster.feature_parties) + 1)
+
+    def _residues(self, message: Message, batch: Batch) -> Residues:
+        return _matrix(message, (len(batch.rows), *message.payload.shape[1:]), self._ring)
+
+
+def _check(roster: Roster) -> None:
+    if len(roster.order) < 2:
+        raise ConfigError(
+            "Expected two parties with columns for secure-sum, or the sum is one party's embedding; "
+            "give the label party columns or add a feature party."
+        )
+
+
+def _bytes(batch: Batch, sender: str, receiver: str, kind: Kind, data: bytes) -> Message:
+    return send(batch, sender, receiver, kind, torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def _data(message: Message) -> bytes:
+    if message.payload.dtype is not torch.uint8 or message.payload.ndim != 1:
+        raise ProtocolError(f"Expected bytes from {message.sender}, got {message.payload.dtype} numbers.")
+    return message.payload.numpy().tobytes()
+
+
+def _matrix(message: Message, shape: tuple[int, ...], ring: Ring) -> Residues:
+    if message.payload.dtype is not torch.int64 or tuple(message.payload.shape) != shape:
+        raise ProtocolError(
+            f"Expected shares of shape {shape} from {message.sender}, got {tuple(message.payload.shape)} "
+            f"of {message.payload.dtype}."
+        )
+    return ring.check(message.payload.cpu().numpy(), f"what {message.sender} sent")
+
+
+def _sizes(message: Message) -> tuple[int, bool]:
+    if message.payload.dtype is not torch.int64 or message.payload.shape != (2,):
+        raise ProtocolError(f"Expected two sizes from {message.sender}, got shape {tuple(message.payload.shape)}.")
+    inputs, deep = message.payload.tolist()
+    return inputs, bool(deep)

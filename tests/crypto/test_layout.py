@@ -1,0 +1,73 @@
+"""SEAL's byte layout, pinned: the fast way in and out relies on it."""
+
+import numpy as np
+import pytest
+
+from cutlayer.crypto import layout
+from cutlayer.crypto.bfv import N, context_of
+from cutlayer.crypto.envelope import Form
+from cutlayer.crypto.flood import flood
+from cutlayer.crypto.parameters import BFV_SETS
+
+
+def test_plaintext_bytes_are_those_of_the_hexadecimal_form():
+    seal = context_of(40).seal
+    plain = seal.Plaintext("7FFx^3 + 1x^1 + 5")
+    words = np.array([5, 1, 0, 0x7FF], np.uint64)
+    assert plain.to_bytes() == layout.plain_prefix(4) + words.tobytes()
+    assert layout.coefficients(plain.to_bytes(), 6).tolist() == [5, 1, 0, 0x7FF, 0, 0]
+    wide = np.zeros(N, np.uint64)
+    wide[[0, 1, 3]] = [5, 1, 0x7FF]
+    assert context_of(40).plain(wide).to_string() == plain.to_string()
+
+
+@pytest.mark.parametrize("bits", BFV_SETS)
+def test_ciphertext_bytes_are_a_prefix_and_residues(bits, request):
+    context, secret = context_of(bits), request.getfixturevalue("bfv" if bits == 40 else "bfv_wide")
+    operand = secret.encrypt(np.ones((1, 1), np.int64)).parts[0]
+    data = operand.to_string()
+    assert data[: layout.CIPHER_BYTES] == context.prefix[Form.OPERAND] and len(data) == layout.CIPHER_BYTES + 48 * N
+    words = layout.residues(data, 3, N)
+    for index, prime in enumerate(context.primes[Form.OPERAND]):
+        assert prime * 0.9 < words[:, index].max() < prime
+    key = secret.public._key.to_string()
+    assert key[: layout.CIPHER_BYTES] == context.prefix[Form.KEY] and len(key) == layout.CIPHER_BYTES + 64 * N
+    body = layout.to_body(words, context.primes[Form.OPERAND])
+    assert np.array_equal(layout.from_body(memoryview(body), context.primes[Form.OPERAND], N), words)
+
+
+@pytest.mark.parametrize("bits", BFV_SETS)
+def test_the_parameters_are_those_of_the_table(bits):
+    chosen, context = BFV_SETS[bits], context_of(bits)
+    sizes = [prime.bit_length() for prime in context.primes[Form.KEY]]
+    assert sizes == [*chosen.primes, chosen.special] and sum(sizes) == 217
+    assert context.seal.CoeffModulus.MaxBitCount(N) == 218  # what 128-bit security allows
+    assert context.context.first_context_data().qualifiers().sec_level == context.seal.sec_level_type.tc128
+
+
+@pytest.mark.parametrize("bits", BFV_SETS)
+def test_the_flood_is_one_wide_uniform_integer_seen_modulo_each_prime(bits):
+    chosen, primes = BFV_SETS[bits], context_of(bits).primes[Form.OPERAND]
+    count = 4000
+    words = flood(chosen.flood, primes, count)
+    product = primes[0] * primes[1] * primes[2]
+    values = []
+    for column in words.T.tolist():
+        value = (
+            sum(r * (product // p) * pow(product // p, -1, p) for r, p in zip(column, primes, strict=True)) % product
+        )
+        values.append(value - product if value > product // 2 else value)
+    top = 1 << chosen.flood
+    assert -top <= min(values) and max(values) < top
+    parts = np.histogram([value / top for value in values], bins=16, range=(-1, 1))[0]
+    assert ((parts - count / 16) ** 2 / (count / 16)).sum() < 55  # 15 degrees of freedom: beyond has probability 2e-6
+    odd = sum(value % 2 for value in values)
+    assert abs(odd - count / 2) < 5 * (count / 4) ** 0.5
+
+
+def test_small_floods_are_right_too():
+    words = flood(3, (101, 103), 1000)
+    centred = np.where(
+        words.astype(np.int64) > 50, words.astype(np.int64) - np.array([[101], [103]]), words.astype(np.int64)
+    )
+    assert np.array_equal(centred[0], centred[1]) and sorted(set(centred[0].tolist())) == list(range(-8, 8))

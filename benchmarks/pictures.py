@@ -5,6 +5,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from cutlayer.papers import binary as papers
+from cutlayer.papers.jobs import read_outcomes
 from cutlayer.report.plots import COLOURS
 
 Results = dict[str, list[dict[str, Any]]]
@@ -44,4 +46,40 @@ def hashvfl(results: Results, path: Path) -> None:
     right.invert_yaxis()
     right.set(xlabel="training labels that a feature party names, %", title="and gives labels away", xlim=(0, 108))
     right.legend(frameon=False, fontsize=8, loc="lower right")
+    figure.savefig(path, format="png", dpi=120, facecolor="white")
+
+
+def binary(results: Results, path: Path) -> None:
+    """Time against the number of columns; what noise costs and what it hides; loss with and without Masquerade."""
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for method, colour in zip(("naive loop", "meet in the middle", "binary-search"), COLOURS, strict=False):
+        rows = [r for r in results["figure 4"] if r["method"] == method and r["ours"] is not None]
+        columns = [int(row["setting"].split()[0]) for row in rows]
+        left.plot(columns, [row["ours"] for row in rows], marker="o", ms=4, color=colour, label=method)
+    left.axhline(3.15e7, color="grey", lw=0.8, ls=":")
+    left.text(60, 5e7, "a year", color="grey", fontsize=8)
+    left.set(yscale="log", xlabel="columns of the feature party", ylabel="seconds", title="Time to every binary column")
+    left.legend(frameon=False, fontsize=8)
+
+    noisy = [f"gaussian-noise:std={sigma}" for sigma in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    for dataset, colour in zip(("bank", "credit", "mushroom", "nursery", "covertype"), COLOURS, strict=False):
+        found = {(r["method"], r["setting"]): r["ours"] for r in results["figure 5"] if r["dataset"] == dataset}
+        for method, style in (("binary-regression", ":"), ("binary-regression:basis=svd", "-")):
+            values = [found.get((method, defence)) for defence in noisy]
+            label = dataset if style == "-" else None
+            middle.plot((0.1, 0.2, 0.3, 0.4, 0.5), values, style, marker="o", ms=3, color=colour, label=label)
+    middle.set(xlabel="noise on embeddings, sigma", ylabel="rows on which the claimed column is right, %")
+    middle.set_title("Noise: Algorithm 2 (dotted: the paper's basis)")
+    middle.legend(frameon=False, fontsize=8)
+
+    outcomes = read_outcomes(path.parents[2] / "results/binary/paper.jsonl")
+    for dataset, colour in zip(("bank", "credit", "mushroom", "nursery"), COLOURS, strict=False):
+        for defence, style in (("none", "-"), ("masquerade", "--")):
+            outcome = outcomes.get(papers.job(dataset, defence, False).key)
+            if outcome:
+                label = dataset if defence == "none" else None
+                right.plot(outcome["losses"], style, color=colour, lw=1.2, label=label)
+    right.set(yscale="log", xlabel="epoch", ylabel="training loss", title="Training (dashed: with Masquerade)")
+    right.legend(frameon=False, fontsize=8)
     figure.savefig(path, format="png", dpi=120, facecolor="white")

@@ -31,7 +31,7 @@ class Ledger:
     @property
     def rank(self) -> int:
         """How many of the found columns are independent; the others are sums of these."""
-        return self.independent.shape[1]
+        return int(self.independent.shape[1])
 
     @property
     def columns(self) -> Bits:

@@ -10,17 +10,10 @@ Specification: binary-search, sections 1 and 4.
 
 import numpy as np
 
-from cutlayer.binary.polish import Singles
+from cutlayer.binary.polish import Singles, weights
 
 POWER = 12  # steps towards the largest curvature
 AWAY = 3e-4
-
-
-def weights(points: Singles) -> Singles:
-    """How much a row counts: less where it lies far out, for there the quadratic is large."""
-    size = (points * points).mean(axis=1)
-    weight = 1 / (size * size + np.float32(0.25))
-    return weight / weight.sum()  # type: ignore[no-any-return]
 
 
 def measure(points: Singles, matrix: Singles, vector: Singles) -> Singles:
@@ -30,7 +23,8 @@ def measure(points: Singles, matrix: Singles, vector: Singles) -> Singles:
 
 def gather(points: Singles, pull: Singles) -> tuple[Singles, Singles]:
     """The sum of pull (xx', x) over the rows: the adjoint of `measure`."""
-    return (points * pull[:, None]).T @ points, points.T @ pull
+    scaled = np.multiply(points, pull[:, None], dtype=np.float32)
+    return scaled.T @ points, points.T @ pull
 
 
 def fit(points: Singles, steps: int, found: Singles) -> Singles:
@@ -41,7 +35,7 @@ def fit(points: Singles, steps: int, found: Singles) -> Singles:
     """
     size = points.shape[1]
     weight = weights(points)
-    rate = 1 / _steepest(points, weight)
+    rate = np.float32(1 / _steepest(points, weight))
     away = np.float32(AWAY) * found @ found.T
     matrix = np.eye(size, dtype=np.float32) / size
     vector = np.zeros(size, np.float32)
@@ -58,15 +52,19 @@ def fit(points: Singles, steps: int, found: Singles) -> Singles:
         over = np.float32((momentum - 1) / grown)
         ahead, ahead_vector = new + over * (new - matrix), new_vector + over * (new_vector - vector)
         matrix, vector, momentum = new, new_vector, grown
-    return vectors[:, ::-1]
+    strongest: Singles = vectors[:, ::-1]
+    return strongest
 
 
-def _steepest(points: Singles, weight: Singles) -> np.float32:
+def _steepest(points: Singles, weight: Singles) -> float:
     """The largest curvature of the misfit, a little more, by power iteration from the identity."""
-    matrix = np.eye(points.shape[1], dtype=np.float32)
-    vector = np.ones(points.shape[1], np.float32) / 10
-    size = np.float32(1)
+    matrix: Singles = np.eye(points.shape[1], dtype=np.float32)
+    vector: Singles = np.full(points.shape[1], 0.1, np.float32)
     for _ in range(POWER):
-        size = np.sqrt((matrix * matrix).sum() + vector @ vector)
+        size = np.float32(_length(matrix, vector))
         matrix, vector = gather(points, weight * measure(points, matrix / size, vector / size))
-    return np.float32(1.05) * np.sqrt((matrix * matrix).sum() + vector @ vector)
+    return 1.05 * _length(matrix, vector)
+
+
+def _length(matrix: Singles, vector: Singles) -> float:
+    return float(np.sqrt((matrix * matrix).sum() + vector @ vector))

@@ -18,7 +18,9 @@ Singles = NDArray[np.float32]
 Bits = NDArray[np.bool_]
 
 BLOCK = 1_024
-Rule = Literal["skewness", "kurtosis"]
+Rule = Literal["skewness", "cut", "relation"]
+RULES: tuple[Rule, ...] = ("skewness", "cut", "relation")
+STEPS: dict[Rule, int] = {"skewness": 15, "cut": 5, "relation": 20}
 
 
 def levels(skewness: float) -> tuple[float, float]:
@@ -30,23 +32,44 @@ def levels(skewness: float) -> tuple[float, float]:
 def unit(directions: NDArray[Any]) -> NDArray[Any]:
     """Columns of length one; a column of zeros stays."""
     lengths = np.linalg.norm(directions, axis=0)
-    return directions / np.where(lengths > 0, lengths, 1)  # type: ignore[no-any-return]
+    return np.asarray(directions / np.where(lengths > 0, lengths, 1).astype(directions.dtype))
 
 
-def climb(points: Singles, directions: Singles, rule: Rule, steps: int) -> Singles:
-    """One-unit iterations of independent component analysis, each column on its own.
+def weights(points: Singles) -> Singles:
+    """How much a row counts: less where it lies far out, for there fourth moments are decided by few rows."""
+    size = (points * points).mean(axis=1)
+    weight = 1 / (size * size + np.float32(0.25))
+    return weight / weight.sum()  # type: ignore[no-any-return]
 
-    Skewness draws towards rare or common values; falling kurtosis draws towards halves, for no
-    law of unit variance has a smaller kurtosis than two equally frequent values.
+
+def climb(points: Singles, directions: Singles, rule: Rule) -> Singles:
+    """Lead directions towards two-valued columns, each on its own.
+
+    "skewness": the one-unit step of independent component analysis, for values rarer than one in ten.
+    "cut": a column is replaced by the best fit to [y > 1], for values of one in ten to one in three.
+    "relation": steps down the weighted mean of (y^2 - g y - 1)^2, for values nearer to halves. They
+    reach a column from a third of its length, at rank 200 and 10,000 rows, where falling kurtosis
+    leads astray (to uniform columns) even from a half, and unweighted steps to heavy tails.
     """
-    for _ in range(steps):
+    weight = weights(points)[:, None]
+    skewness = np.zeros(directions.shape[1], np.float32)
+    for _ in range(STEPS[rule]):
         directions = unit(directions)
-        total = np.zeros_like(directions)
-        for part in _blocks(points):
+        total, third = np.zeros_like(directions), np.zeros_like(skewness)
+        for start in range(0, len(points), BLOCK):
+            part, some = points[start : start + BLOCK], weight[start : start + BLOCK]
             values = part @ directions
-            total += part.T @ (np.square(values) if rule == "skewness" else values**2 * values)
-        total /= np.float32(len(points))
-        directions = total if rule == "skewness" else 3 * directions - total
+            if rule == "skewness":
+                total += part.T @ np.square(values)
+            elif rule == "cut":
+                total += part.T @ (values > 1).astype(np.float32)
+            else:
+                error = np.square(values) - skewness * values - 1
+                third += (some * np.square(values) * values).sum(axis=0)
+                total += part.T @ (some * error * (2 * values - skewness))
+        if rule == "relation":  # across, not along, the direction
+            total = directions - (total - directions * (total * directions).sum(axis=0)) / 2
+        directions, skewness = total, third
     return unit(directions)
 
 

@@ -22,49 +22,60 @@ def maximise(wide: Floats, objective: Floats) -> Floats:
     """The values of the column that an objective prefers among those in [0, 1].
 
     `wide` is the rows with a 1 at the end; so the last coordinate of the objective weighs the mean.
-    Mehrotra's predictor and corrector, from the centre, where all values are 1/2. Distances to the
-    two walls are `low` and `high`, their prices `below` and `above`.
     """
-    goal = objective / np.linalg.norm(objective)
-    low = np.full(len(wide), 0.5)
-    high = low.copy()
-    below = np.full(len(wide), 2.0 / len(wide))
-    above = below.copy()
-    reached = goal[-1] / 2
+    inside = _Inside(wide, objective / np.linalg.norm(objective))
     for _ in range(STEPS):
-        gap = below @ low + above @ high
-        if gap < GAP * max(abs(reached), 1e-3):
+        if inside.gap < GAP * max(abs(inside.reached), 1e-3) or not inside.step():
             break
-        missing = goal - wide.T @ (above - below)
-        scaled = wide * np.sqrt(below / low + above / high)[:, None]
+    return inside.low
+
+
+class _Inside:
+    """Mehrotra's predictor and corrector, from the centre, where all values are 1/2."""
+
+    def __init__(self, wide: Floats, goal: Floats) -> None:
+        self.wide, self.goal = wide, goal
+        self.low = self.high = np.full(len(wide), 0.5)  # distances to the walls at 0 and 1
+        self.below = self.above = np.full(len(wide), 2.0 / len(wide))  # prices of the walls
+        self.reached = float(goal[-1]) / 2
+
+    @property
+    def gap(self) -> float:
+        """What the objective may still gain at most, once the prices balance."""
+        return float(self.below @ self.low + self.above @ self.high)
+
+    def step(self) -> bool:
+        """Move inside; whether float64 allowed it."""
+        scaled = self.wide * np.sqrt(self.below / self.low + self.above / self.high)[:, None]
         matrix = scaled.T @ scaled
         matrix[np.diag_indices_from(matrix)] *= 1 + 1e-12
         try:
             factor = cho_factor(matrix, check_finite=False)
-        except LinAlgError:  # the end of float64's precision: what is reached must do
-            break
-
-        def towards(for_low: Floats, for_high: Floats, missing: Floats = missing, factor: tuple[Floats, bool] = factor):
-            move = cho_solve(factor, missing - wide.T @ (for_high / high - for_low / low), check_finite=False)
-            up = wide @ move
-            return move, up, (for_low - below * up) / low, (for_high + above * up) / high
-
-        _, up, more_below, more_above = towards(-below * low, -above * high)
-        primal, dual = _room(low, up, high, -up), _room(below, more_below, above, more_above)
-        after = (below + dual * more_below) @ (low + primal * up) + (above + dual * more_above) @ (high - primal * up)
-        centre = (after / gap) ** 3 * gap / (2 * len(wide))
-        move, up, more_below, more_above = towards(
-            centre - below * low - up * more_below, centre - above * high + up * more_above
+        except LinAlgError:
+            return False
+        _, up, below, above = self._towards(factor, -self.below * self.low, -self.above * self.high)
+        primal, dual = self._room(up, below, above)
+        after = (self.below + dual * below) @ (self.low + primal * up)
+        after += (self.above + dual * above) @ (self.high - primal * up)
+        centre = (after / self.gap) ** 3 * self.gap / (2 * len(up))
+        move, up, below, above = self._towards(
+            factor, centre - self.below * self.low - up * below, centre - self.above * self.high + up * above
         )
-        primal = min(1.0, SHORT * _room(low, up, high, -up))
-        dual = min(1.0, SHORT * _room(below, more_below, above, more_above))
-        low, high = low + primal * up, high - primal * up
-        below, above = below + dual * more_below, above + dual * more_above
-        reached += primal * float(goal @ move)
-    return low
+        primal, dual = (SHORT * room for room in self._room(up, below, above))
+        self.low, self.high = self.low + primal * up, self.high - primal * up
+        self.below, self.above = self.below + dual * below, self.above + dual * above
+        self.reached += primal * float(self.goal @ move)
+        return True
 
+    def _towards(self, factor: tuple[Floats, bool], low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """The Newton step that changes the products of distance and price so; of weights, values and prices."""
+        missing = self.goal - self.wide.T @ (self.above - self.below + high / self.high - low / self.low)
+        move: Floats = cho_solve(factor, missing, check_finite=False)
+        up: Floats = self.wide @ move
+        return move, up, (low - self.below * up) / self.low, (high + self.above * up) / self.high
 
-def _room(first: Floats, change: Floats, second: Floats, other: Floats) -> float:
-    """The largest step, up to 1, that keeps both positive."""
-    worst = max((-change / first).max(), (-other / second).max())
-    return 1.0 if worst <= 1 else float(1 / worst)
+    def _room(self, up: Floats, below: Floats, above: Floats) -> tuple[float, float]:
+        """The largest steps, up to 1, that keep all distances, and all prices, positive."""
+        primal = max((-up / self.low).max(), (up / self.high).max(), 1.0)
+        dual = max((-below / self.below).max(), (-above / self.above).max(), 1.0)
+        return 1 / float(primal), 1 / float(dual)

@@ -1,6 +1,6 @@
 """Recover: every two-valued column in the span of linear messages, in polynomial time, with what is known of the rest.
 
-Specification: binary-search, sections 1 to 4.
+Specification: binary-search, sections 1 to 5.
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,19 @@ from cutlayer._validate import one_of, positive
 from cutlayer.binary.clock import Clock
 from cutlayer.binary.enumeration import binary_vectors
 from cutlayer.binary.ledger import Ledger
+from cutlayer.binary.noise import Rough, edge
 from cutlayer.binary.polish import Bits, Floats
 from cutlayer.binary.relations import NULL, relations, unknowns
 from cutlayer.binary.search import Search
 from cutlayer.binary.span import Span, span_of
-from cutlayer.errors import DataError
+from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import numpy_generator
 
-Method = Literal["auto", "enumerate", "null-space", "lifted"]
+Method = Literal["auto", "enumerate", "null-space", "lifted", "noisy"]
 SMALL = 20  # rank up to which all candidates are tried
 SHARE = 0.9  # unknowns per row up to which relations are solved for
 ROUNDING = 200  # squares of the rounding error that a relation may miss by
-ROWS = 3  # rows per unknown that are enough
+ROWS, FEWEST = 3, 4_000  # rows per unknown, and in all, that relations are solved for on
 PLAIN = "no two-valued column lies in the span"
 
 
@@ -46,17 +47,26 @@ def recover_binary(
     seed: int = 0,
     *,
     rank: int | None = None,
+    noise: float | None = None,
 ) -> Recovered:
     """Find the two-valued columns that messages Z = X W^T + b hold, knowing neither X nor W.
 
-    A column comes with its complement, for the messages are centred: any bias and any coding of the
-    two values will do.
+    A column stands for its complement too, for the messages are centred: any bias and any coding of
+    the two values will do. "auto" tries all candidates up to rank 20, solves for quadratic relations
+    where there are rows enough (rank 132 for 10,000), and else searches; noise is recognised by
+    singular values that end in a plain and not at a cliff. `rank` and `noise` (the standard deviation)
+    are read off these unless given. `seconds` ends a search; with time left the seed decides all.
     """
     one_of("method", method, get_args(Method))
     positive("seconds", seconds)
     clock = Clock(seconds)
     span = span_of(embeddings, centred=True, rank=rank)
     rng = numpy_generator(seed, "binary search")
+    signal = rank
+    if rank is None and span.rank == len(span.values):  # no cliff
+        signal = edge(span.values, len(span.basis))
+    if method == "noisy" or noise is not None or (method == "auto" and rank is None and signal is not None):
+        return _noisy(span, signal, noise, rng, clock)
     if method == "enumerate" or (method == "auto" and span.rank <= SMALL):
         return _enumerated(span)
     if method == "null-space" or (method == "auto" and unknowns(span.rank) <= SHARE * len(span.basis)):
@@ -81,7 +91,7 @@ def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
         )
     points = span.basis * len(span.basis) ** 0.5
     null = max(NULL, ROUNDING * _rounding(span) ** 2)
-    enough = max(ROWS * unknowns(span.rank), 4000)
+    enough = max(ROWS * unknowns(span.rank), FEWEST)
     sample = points if len(points) <= enough else points[np.sort(rng.choice(len(points), enough, replace=False))]
     known = relations(sample, null)
     clear = known.least > 10 * null
@@ -97,7 +107,9 @@ def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
         except DataError:  # more than can be listed
             ledger = _ledger(inside)
         else:
-            return _recovered(ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank)
+            return _recovered(
+                ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank
+            )
     Search(ledger, rng, clock).run()
     return _recovered(ledger, None, f"{where}; completeness is not certified", "null-space", span.rank)
 
@@ -106,7 +118,23 @@ def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Route B: too few rows to solve for relations."""
     ledger = _ledger(span)
     Search(ledger, rng, clock).run()
-    return _recovered(ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank)
+    return _recovered(
+        ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank
+    )
+
+
+def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Noise: nothing is exact, so what is found is likely, and nothing is certified."""
+    rows = len(span.basis)
+    rank = span.rank if rank is None else rank
+    variances = span.values**2 / rows
+    if noise is None and len(variances) == rank:
+        raise ConfigError("Expected directions without signal to tell the noise by; give noise= its deviation.")
+    level = noise**2 if noise is not None else float(variances[rank:].mean())
+    rough = Rough(span.basis[:, :rank] * rows**0.5, level / variances[:rank])
+    Search(rough, rng, clock).run()
+    note = f"noise of deviation {level**0.5:.3g}: columns are likely, not exact, and others may exist"
+    return _recovered(rough, None, note, "noisy", rank)
 
 
 def _ledger(span: Span) -> Ledger:
@@ -118,6 +146,7 @@ def _rounding(span: Span) -> float:
     return float(span.values[span.rank] / span.values[span.rank - 1]) if len(span.values) > span.rank else 0.0
 
 
-def _recovered(ledger: Ledger, certified: bool | None, note: str, method: str, rank: int) -> Recovered:
-    order = np.argsort(ledger.residuals, kind="stable")
-    return Recovered(ledger.columns[order], np.array(ledger.residuals)[order], certified, note, method, rank)
+def _recovered(ledger: Ledger | Rough, certified: bool | None, note: str, method: str, rank: int) -> Recovered:
+    residuals = np.array(ledger.residuals, dtype=np.float64)
+    order = np.argsort(residuals, kind="stable")
+    return Recovered(ledger.columns[order], residuals[order], certified, note, method, rank)

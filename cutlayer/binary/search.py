@@ -15,11 +15,12 @@ import numpy as np
 from cutlayer.binary.clock import Clock
 from cutlayer.binary.ledger import Ledger
 from cutlayer.binary.lift import fit
-from cutlayer.binary.polish import Floats, Singles, climb, polish, unit
+from cutlayer.binary.noise import Rough
+from cutlayer.binary.polish import RULES, Floats, Singles, climb, polish, unit
 from cutlayer.binary.polytope import maximise
 
 SAMPLE, OUTER = 20_000, 1_000  # rows that seeds are grown on; rows far out that programmes heed too
-STARTS, CLIMBS = 300, 15
+STARTS = 300
 PROGRAMMES = 12  # in a round
 PENALTIES = (1.0, 4.0, 16.0)  # of the mean
 FITS = (100, 200, 400)  # steps of the lift: more as nothing is found
@@ -32,7 +33,7 @@ MOST = 4  # found columns per dimension, beyond which all are sums of others
 class Search:
     """One search in one ledger: the rows that seeds are grown on, the random stream, the time."""
 
-    def __init__(self, ledger: Ledger, rng: np.random.Generator, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger | Rough, rng: np.random.Generator, clock: Clock) -> None:
         self.ledger, self.rng, self.clock = ledger, rng, clock
         points = ledger.points
         some = np.sort(rng.permutation(len(points))[:SAMPLE])
@@ -41,14 +42,17 @@ class Search:
         self.wide = np.column_stack([points[rows := np.union1d(some, outer)], np.ones(len(rows))])
 
     def run(self) -> None:
-        """Fill the ledger."""
+        """Fill the ledger. Under noise no column stays between two walls, so there are no programmes."""
         self._repeat(self.climbed, 1)
+        if isinstance(self.ledger, Rough):
+            self._repeat(self.lifted, STALE)
+            return
         stages = [self.programmed, self.lifted]
         for stage in stages if self.fast.shape[1] <= CHEAP else stages[::-1]:
             self._repeat(stage, STALE)
         separate(self.ledger)
         for _ in range(STALE):
-            if 1 < self.ledger.rank and len(self.ledger) < MOST * self.ledger.rank and not self.clock.over:
+            if self.ledger.rank > 1 and len(self.ledger) < MOST * self.ledger.rank and not self.clock.over:
                 self._grow(self._drawn(self.ledger.independent))
 
     def _repeat(self, stage: Callable[[int], None], most: int) -> None:
@@ -83,11 +87,11 @@ class Search:
 
     def _drawn(self, basis: Floats | Singles) -> Singles:
         drawn = basis @ self.rng.standard_normal((basis.shape[1], STARTS))
-        return unit(drawn).astype(np.float32)  # type: ignore[no-any-return]
+        return unit(drawn).astype(np.float32)
 
     def _grow(self, starts: Singles) -> None:
-        for rule in ("skewness", "kurtosis"):
-            self.ledger.offer(polish(self.fast, climb(self.fast, starts, rule, CLIMBS)).astype(np.float64))
+        for rule in RULES:
+            self.ledger.offer(polish(self.fast, climb(self.fast, starts, rule)).astype(np.float64))
 
 
 def separate(ledger: Ledger) -> None:

@@ -1,0 +1,47 @@
+"""Column noise: answer the two-valued columns at random, once per record, before anything is computed on them."""
+
+import torch
+from torch import Tensor
+
+from cutlayer.defence import Defence, Role, Setting
+from cutlayer.errors import ConfigError
+from cutlayer.sparse import SparseRows
+
+
+class ColumnNoise(Defence):
+    """Randomised response on a feature party's two-valued columns: each value turns into the other with chance `flip`.
+
+    Linear messages give away every 0/1 column that they are made of, and what is done to them afterwards
+    only makes it harder to find: noise on messages averages out over their width, and a lower rank keeps
+    nearly all of a column. So the column itself must not be in them. Answers are drawn once per record,
+    for training and prediction alike, and the model is trained on them: whatever is sent depends on the
+    true value through the answer alone. Columns with two values are found in the party's own table;
+    the others stay as they are. `flip=0.5` is as good as leaving these columns out.
+
+    Guarantee: for each value of a two-valued column, epsilon-local differential privacy with
+    epsilon = ln((1 - flip) / flip), of all that is sent, trained or predicted, against any attack and
+    however many epochs it watches: about a fair bit that nothing else tells of, nobody is right more often
+    than 1 - flip. Values add up: m such columns have m epsilon together, a change of level in a one-hot
+    group 2 epsilon, and so does every further run that draws anew.
+    Does not hide: what other columns tell about a bit, which columns have two values, how often each
+    value occurs, or any column with more than two.
+    Specification: binary-reconstruction, section 4; ours.
+    Paper: Warner, Randomized Response (JASA 1965), against Ye et al. (arXiv:2210.06771).
+    """
+
+    def __init__(self, *, flip: float = 0.25) -> None:
+        if not 0 < flip <= 0.5:
+            raise ConfigError(f"Expected flip={flip} to be above 0 and at most 0.5, where answers tell nothing.")
+        self.flip = flip
+
+    def features(self, values: Tensor | SparseRows, setting: Setting) -> Tensor | SparseRows:
+        """Answer at random in the place of two-valued columns."""
+        if setting.role is not Role.FEATURE_PARTY:
+            return values
+        if isinstance(values, SparseRows):
+            raise ConfigError(f"Expected dense columns for column-noise, got sparse ones at {setting.party}.")
+        low, high = values.amin(dim=0), values.amax(dim=0)
+        two_valued = ((values == low) | (values == high)).all(dim=0) & (low < high)
+        draws = torch.rand(values.shape, generator=setting.rng, dtype=torch.float64, device=setting.rng.device)
+        other = torch.where(values == low, high, low)
+        return torch.where(two_valued & (draws < self.flip).to(values.device), other, values)

@@ -1,0 +1,211 @@
+"""Masquerade: Algorithm 4's message and gradients by hand, and what the attack by equations finds in a real run."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import cutlayer as cl
+from cutlayer import training
+from cutlayer.attacks import BinaryEquations
+from cutlayer.auditing import attack_run
+from cutlayer.data.task import Features, Goal, Task
+from cutlayer.defence import Role, Setting
+from cutlayer.defences import GaussianNoise, Masquerade
+from cutlayer.defences.masquerade import Disguised
+from cutlayer.errors import ConfigError
+from cutlayer.models import named
+from cutlayer.models.mlp import MLP
+from cutlayer.plan import Plan
+from cutlayer.rng import Stream
+from cutlayer.sparse import SparseRows
+from cutlayer.spec import parse
+from cutlayer.training import train_plan
+from tests.toy import rng
+
+ROWS, COLUMNS, WIDTH = 400, 5, 12
+
+
+def setting(part, role=Role.FEATURE_PARTY, seed=0):
+    return Setting(party="shop", role=role, part=part, classes=2, rng=rng(seed), shared_seed=0)
+
+
+def made(defence, columns=COLUMNS, width=WIDTH):
+    with Stream(0, "toy").scope():
+        return defence.model(nn.Linear(columns + 1, width, bias=False), setting("bottom"))
+
+
+def make_task() -> Task:
+    """Two binary columns and three others at the feature party; the label depends on all."""
+    draws = rng(5)
+    shop = torch.rand(ROWS, COLUMNS, generator=draws)
+    shop[:, :2] = (shop[:, :2] > 0.4).float()
+    bank = torch.rand(ROWS, 3, generator=draws)
+    score = shop.sum(dim=1) + bank.sum(dim=1)
+    labels = (score > score.median()).long()
+    features = {"bank": Features(bank), "shop": Features(shop)}
+    return Task("toy", features, labels, "bank", Goal.BINARY, ("no", "yes"), torch.arange(320), torch.arange(320, ROWS))
+
+
+def plan(*defences, epochs=4):
+    recipe = cl.Recipe(epochs=epochs, batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.1)
+    return Plan(
+        bottoms=named.bottom("linear"),
+        top=named.top("relu-mlp:hidden=8"),
+        width=WIDTH,
+        cut=cl.Sum(),
+        defences=defences,
+        recipe=recipe,
+    )
+
+
+def sent(run, rows):
+    """What the feature party sends for some rows in prediction."""
+    view = run.view("bank", predict=rows)
+    found, payload, _ = view.channel(cl.Kind.EMBEDDING, cl.Phase.PREDICT, peer="shop").read()
+    return payload[found.argsort()]
+
+
+def claimed(run) -> list[np.ndarray]:
+    """What Algorithm 1 finds, in the order of the rows."""
+    guesses = []
+    attack_run(run, [BinaryEquations()], on_guess=lambda attack, guess, finding: guesses.append(guess))
+    return list(guesses[0].values[guesses[0].rows.argsort()].numpy().T)
+
+
+def test_the_message_is_p_q_x_plus_u_a():
+    module = made(Masquerade())
+    assert module.inner.weight.shape == (COLUMNS - 1, COLUMNS) and module.outer.weight.shape == (WIDTH, COLUMNS - 1)
+    x, a = torch.rand(7, COLUMNS, generator=rng()), torch.tensor([[0.0], [1], [1], [0], [1], [0], [1]])
+    expected = x @ module.inner.weight.T @ module.outer.weight.T + a * module.mask.T
+    torch.testing.assert_close(module(torch.cat([x, a], dim=1)), expected)
+
+
+def test_gradients_are_those_of_algorithm_4():
+    module = made(Masquerade()).double()
+    x, a = torch.rand(COLUMNS, generator=rng(1), dtype=torch.float64), 1.0
+    gradient = torch.randn(WIDTH, generator=rng(2), dtype=torch.float64)
+    module(torch.cat([x, torch.tensor([a], dtype=torch.float64)])[None]).backward(gradient[None])
+    p, q = module.outer.weight.detach(), module.inner.weight.detach()
+    torch.testing.assert_close(module.outer.weight.grad, torch.outer(gradient, q @ x))
+    torch.testing.assert_close(module.inner.weight.grad, torch.outer(p.T @ gradient, x))
+    torch.testing.assert_close(module.mask.grad[:, 0], a * gradient)
+
+
+def test_everything_starts_as_linear_layers_do():
+    module = made(Masquerade(rank=4), columns=40, width=300)
+    inner, outer, mask = (
+        weights.detach().abs().max().item() for weights in (module.inner.weight, module.outer.weight, module.mask)
+    )
+    assert inner == pytest.approx(40**-0.5, rel=0.05)  # torch's bound: one over the root of what goes in
+    assert outer == pytest.approx(0.5, rel=0.02) and mask == pytest.approx(0.5, rel=0.02)
+
+
+def test_bits_are_fair_and_drawn_once_per_record():
+    values = torch.rand(20_000, COLUMNS, generator=rng())
+    one, two = (Masquerade().features(values, setting("features", seed=3)) for _ in range(2))
+    assert torch.equal(one, two) and torch.equal(one[:, :COLUMNS], values)
+    assert set(one[:, COLUMNS].tolist()) == {0.0, 1.0} and float(one[:, COLUMNS].mean()) == pytest.approx(0.5, abs=0.02)
+    assert torch.equal(Masquerade(redraw=True).features(values, setting("features")), values)
+
+
+def test_the_label_party_keeps_its_columns_and_models():
+    values, model = torch.rand(9, 3), nn.Linear(3, 2)
+    assert Masquerade().features(values, setting("features", Role.LABEL_PARTY)) is values
+    assert all(Masquerade().model(model, setting(part, Role.LABEL_PARTY)) is model for part in ("bottom", "top"))
+
+
+def test_a_row_without_its_bit_gets_one():
+    """An attacker that probes the model does not know the bit."""
+    module, x = made(Masquerade()), torch.rand(1, COLUMNS).expand(64, -1)
+    with Stream(0, "probe").scope():
+        values = module(x)
+    with_bit = [module(torch.cat([x, torch.full((64, 1), bit)], dim=1)) for bit in (0.0, 1.0)]
+    is_one = (values - with_bit[1]).abs().amax(dim=1) < 1e-6
+    assert 0 < is_one.sum() < 64
+    torch.testing.assert_close(values, torch.where(is_one[:, None], with_bit[1], with_bit[0]))
+
+
+def test_equations_find_the_fabricated_bit_and_nothing_else():
+    undefended = train_plan(make_task(), plan())
+    assert len(claimed(undefended)) == 2
+    run = train_plan(make_task(), plan(Masquerade()))
+    bits = run.session.parties["shop"].features[:, -1].numpy() == 1
+    (found,) = claimed(run)
+    assert np.array_equal(found, bits)
+    assert run.metrics["accuracy"] > undefended.metrics["accuracy"] - 0.1
+
+
+def test_several_bits_are_all_found():
+    run = train_plan(make_task(), plan(Masquerade(fabricated=2)))
+    bits = {bytes(column) for column in run.session.parties["shop"].features[:, -2:].numpy().T == 1}
+    assert {bytes(column) for column in claimed(run)} == bits
+
+
+def test_a_record_carries_one_bit_in_training_and_prediction_unless_redrawn():
+    rows = torch.arange(ROWS)
+    fixed, redrawn = (train_plan(make_task(), plan(Masquerade(redraw=redraw), epochs=1)) for redraw in (False, True))
+    assert torch.equal(sent(fixed, rows), sent(fixed, rows))
+    module = redrawn.session.parties["shop"].modules["bottom"]
+    assert isinstance(module, Disguised)
+    steps = sent(redrawn, rows) - sent(redrawn, rows)
+    moved = steps.abs().amax(dim=1) > 1e-6
+    assert 0.35 < moved.float().mean() < 0.65
+    signs = (steps[moved] @ module.mask[:, 0].detach()).sign()
+    torch.testing.assert_close(steps[moved], signs[:, None] * module.mask.T.detach().expand(len(signs), -1))
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_it_resumes_to_the_same_bits_with_noise_on_top(tmp_path, monkeypatch, redraw):
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
+    defended = plan(Masquerade(redraw=redraw), GaussianNoise(std=0.1), epochs=3)
+    whole = train_plan(make_task(), defended, out=tmp_path / "whole")
+
+    def stop(done, total, text):
+        if done == 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_plan(make_task(), defended, out=tmp_path / "cut", progress=stop)
+    resumed = train_plan(make_task(), defended, out=tmp_path / "cut", resume=True)
+    assert resumed.to_json()["models"] == whole.to_json()["models"] and resumed.metrics == whole.metrics
+    again = cl.Run.open(tmp_path / "cut", make_task(), defended)
+    assert again.to_json()["models"] == whole.to_json()["models"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [nn.Linear(5, 4), MLP(5, [4]), MLP(5, [8, 4], bias=False), nn.Sequential(nn.Linear(5, 4, bias=False), nn.Tanh())],
+    ids=["bias", "bias inside", "two layers", "curved"],
+)
+def test_other_bottoms_are_refused(model):
+    with pytest.raises(ConfigError, match=r"one linear layer without bias.*use --bottom linear"):
+        Masquerade().model(model, setting("bottom"))
+
+
+@pytest.mark.parametrize("model", [MLP(5, [4], bias=False), nn.Sequential(nn.Flatten(), nn.Linear(5, 4, bias=False))])
+def test_a_linear_layer_may_come_wrapped(model):
+    assert Masquerade().model(model, setting("bottom")).inner.in_features == 4
+
+
+def test_dependent_columns_are_refused_unless_the_rank_allows_for_them():
+    values = torch.rand(50, 4, generator=rng())
+    values = torch.cat([values, values[:, :1] + values[:, 1:2]], dim=1)
+    with pytest.raises(ConfigError, match=r"5 columns of shop have rank 4; drop dependent columns or set rank=3"):
+        Masquerade().features(values, setting("features"))
+    assert Masquerade(rank=3).features(values, setting("features")).shape == (50, 6)
+    with pytest.raises(ConfigError, match="fabricate fewer bits"):
+        Masquerade(fabricated=4).features(values, setting("features"))
+
+
+def test_sparse_columns_are_refused():
+    import scipy.sparse
+
+    with pytest.raises(ConfigError, match="dense columns"):
+        Masquerade().features(SparseRows.from_scipy(scipy.sparse.eye(4)), setting("features"))
+
+
+@pytest.mark.parametrize("text", ["rank=0", "fabricated=0", "rank=two", "bits=1"])
+def test_what_it_refuses(text):
+    with pytest.raises(ConfigError):
+        parse(f"masquerade:{text}", cl.defences, cl.Defence, "defence")

@@ -11,7 +11,7 @@ from torch import Generator
 from cutlayer._validate import at_least
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.binary.enumeration import Bits, binary_vectors
-from cutlayer.binary.seen import columns, messages
+from cutlayer.binary.seen import columns, messages, not_own, with_own
 from cutlayer.binary.span import Floats, Span, span_of
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
@@ -68,10 +68,10 @@ class BinaryUnmask(Attack):
     def run(self, view: View, rng: Generator) -> Guess:
         """Find what is exact, take out what is planted, search the rest, rank."""
         count = columns(view, "each")
-        rows, matrix, _ = messages(view, "each")
+        rows, matrix, own = messages(view, "each")
         draws = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng)))
         try:
-            whole = span_of(matrix, centred=True).basis
+            whole = span_of(with_own(matrix, own), centred=True).basis
             span = Span(whole[:, :count], np.zeros(0), centred=True)
             exact = binary_vectors(span) if span.rank <= ENUMERATED else np.zeros((len(rows), 0), np.bool_)
         except DataError as error:
@@ -85,7 +85,7 @@ class BinaryUnmask(Attack):
         claims = np.column_stack([exact[:, ~fake], claims])
         best = distinct(claims, np.concatenate([np.zeros((~fake).sum()), scores]), exact[:, fake], self.keep)
         found = np.column_stack([claims[:, best], exact[:, fake]])
-        return Guess(rows, torch.from_numpy(found), Form.COLUMNS)
+        return Guess(rows, torch.from_numpy(not_own(found, own)), Form.COLUMNS)
 
 
 def planted(exact: Bits, held: Floats) -> Bits:

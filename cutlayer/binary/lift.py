@@ -10,6 +10,7 @@ Specification: binary-search, sections 1 and 4.
 
 import numpy as np
 
+from cutlayer.binary.clock import Clock
 from cutlayer.binary.polish import Singles, weights
 
 POWER = 12  # steps towards the largest curvature
@@ -27,7 +28,7 @@ def gather(points: Singles, pull: Singles) -> tuple[Singles, Singles]:
     return scaled.T @ points, points.T @ pull
 
 
-def fit(points: Singles, steps: int, found: Singles) -> Singles:
+def fit(points: Singles, steps: int, found: Singles, clock: Clock) -> Singles:
     """Eigenvectors of A, those of the largest eigenvalues first, after so many steps of FISTA with restarts.
 
     What A has along the found directions costs AWAY, so that other columns come to the fore. To fit in their
@@ -42,6 +43,8 @@ def fit(points: Singles, steps: int, found: Singles) -> Singles:
     ahead, ahead_vector, momentum = matrix, vector, 1.0
     vectors = matrix
     for _ in range(steps):
+        if clock.over:
+            break
         slope, slope_vector = gather(points, weight * (measure(points, ahead, ahead_vector) - 1))
         values, vectors = np.linalg.eigh(ahead - rate * (slope + away))
         values = np.maximum(values, 0)

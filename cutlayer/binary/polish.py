@@ -101,8 +101,11 @@ def _blocks(points: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield points[start : start + BLOCK]
 
 
-def polish(points: Singles, directions: Singles, keep: int = 60) -> Singles:
-    """Lloyd steps on many starts, dropping the worst twice: 5 steps, the best third, 12, the best `keep`, up to 30."""
+def polish(points: Singles, directions: Singles, keep: int = 60) -> tuple[Singles, Floats]:
+    """Lloyd steps on many starts, dropping the worst twice: 5 steps, the best third, 12, the best `keep`, up to 30.
+
+    Returns the directions, the best first, and the R^2 of each.
+    """
     explained: Floats = np.zeros(directions.shape[1])
     for steps, most in ((5, max(keep, directions.shape[1] * 3 // 10)), (12, keep), (30, keep)):
         for _ in range(steps):
@@ -112,4 +115,4 @@ def polish(points: Singles, directions: Singles, keep: int = 60) -> Singles:
                 break
         best = np.argsort(-explained, kind="stable")[:most]
         directions, explained = directions[:, best], explained[best]
-    return unit(directions)
+    return unit(directions), explained

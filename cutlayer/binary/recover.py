@@ -1,6 +1,6 @@
 """Recover: every two-valued column in the span of linear messages, in polynomial time, with what is known of the rest.
 
-Specification: binary-search, sections 1 to 5.
+Specification: binary-search, sections 1 to 6.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 from cutlayer._validate import one_of, positive
 from cutlayer.binary.clock import Clock
 from cutlayer.binary.enumeration import binary_vectors
+from cutlayer.binary.lattice import integer_columns
 from cutlayer.binary.ledger import Ledger
 from cutlayer.binary.noise import Rough, edge
 from cutlayer.binary.polish import Bits, Floats
@@ -20,11 +21,12 @@ from cutlayer.binary.span import Span, span_of
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import numpy_generator
 
-Method = Literal["auto", "enumerate", "null-space", "lifted", "noisy"]
+Method = Literal["auto", "enumerate", "null-space", "lifted", "lattice", "noisy"]
 SMALL = 20  # rank up to which all candidates are tried
 SHARE = 0.9  # unknowns per row up to which relations are solved for
 ROUNDING = 200  # squares of the rounding error that a relation may miss by
 ROWS, FEWEST = 3, 4_000  # rows per unknown, and in all, that relations are solved for on
+SPEED = 3e10  # products added up in a second, on a core or two
 PLAIN = "no two-valued column lies in the span"
 
 
@@ -69,8 +71,10 @@ def recover_binary(
         return _noisy(span, signal, noise, rng, clock)
     if method == "enumerate" or (method == "auto" and span.rank <= SMALL):
         return _enumerated(span)
-    if method == "null-space" or (method == "auto" and unknowns(span.rank) <= SHARE * len(span.basis)):
+    if method == "null-space" or (method == "auto" and _solvable(span, seconds)):
         return _related(span, rng, clock)
+    if method == "lattice":
+        return _reduced(span, rng, clock)
     return _searched(span, rng, clock)
 
 
@@ -123,6 +127,20 @@ def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     )
 
 
+def _reduced(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route C: integer columns first, then two-valued ones in their span."""
+    whole = integer_columns(span, rng)
+    ledger = _ledger(span)
+    spread = whole[:, np.ptp(whole, axis=0) > 0]
+    if spread.shape[1]:
+        inside = span_of(spread, centred=True)
+        columns = binary_vectors(inside).T if inside.rank <= SMALL else _searched(inside, rng, clock).columns
+        for bits in columns:
+            ledger.test(bits)
+    note = f"{spread.shape[1]} integer columns span those found; others may exist"
+    return _recovered(ledger, None, note, "lattice", span.rank)
+
+
 def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Noise: nothing is exact, so what is found is likely, and nothing is certified."""
     rows = len(span.basis)
@@ -135,6 +153,13 @@ def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Gen
     Search(rough, rng, clock).run()
     note = f"noise of deviation {level**0.5:.3g}: columns are likely, not exact, and others may exist"
     return _recovered(rough, None, note, "noisy", rank)
+
+
+def _solvable(span: Span, seconds: float) -> bool:
+    """Whether there are rows enough to solve for relations, and time, by a count of operations and not by the clock."""
+    count = unknowns(span.rank)
+    work = min(len(span.basis), max(ROWS * count, FEWEST)) * count**2
+    return count <= SHARE * len(span.basis) and work <= seconds * SPEED
 
 
 def _ledger(span: Span) -> Ledger:

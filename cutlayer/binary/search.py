@@ -26,6 +26,8 @@ PENALTIES = (1.0, 4.0, 16.0)  # of the mean
 FITS = (100, 200, 400)  # steps of the lift: more as nothing is found
 EIGENVECTORS = (12, 24)
 STALE = 3  # rounds without gain that end a stage
+PROMISING = 0.9  # R^2 on the sample of a column worth a test on all rows; others end near 0.7
+LOW = 30  # rank up to which random starts are near enough to every column
 CHEAP = 100  # rank up to which linear programmes come before the lift
 MOST = 4  # found columns per dimension, beyond which all are sums of others
 
@@ -35,6 +37,7 @@ class Search:
 
     def __init__(self, ledger: Ledger | Rough, rng: np.random.Generator, clock: Clock) -> None:
         self.ledger, self.rng, self.clock = ledger, rng, clock
+        self.least = 0 if isinstance(ledger, Rough) else PROMISING
         points = ledger.points
         some = np.sort(rng.permutation(len(points))[:SAMPLE])
         outer = np.argsort(-np.einsum("ij,ij->i", points, points), kind="stable")[:OUTER]
@@ -45,7 +48,7 @@ class Search:
         """Fill the ledger. Under noise no column stays between two walls, so there are no programmes."""
         self._repeat(self.climbed, 1)
         if isinstance(self.ledger, Rough):
-            self._repeat(self.lifted, STALE)
+            self._repeat(self.climbed if self.fast.shape[1] <= LOW else self.lifted, STALE)
             return
         stages = [self.programmed, self.lifted]
         for stage in stages if self.fast.shape[1] <= CHEAP else stages[::-1]:
@@ -80,7 +83,7 @@ class Search:
 
     def lifted(self, stale: int) -> None:
         """Starts from the strongest eigenvectors of the lift."""
-        vectors = fit(self.fast, FITS[stale], self.ledger.independent.astype(np.float32))
+        vectors = fit(self.fast, FITS[stale], self.ledger.independent.astype(np.float32), self.clock)
         for many in EIGENVECTORS:
             if not self.clock.over:
                 self._grow(self._drawn(vectors[:, :many]))
@@ -91,7 +94,9 @@ class Search:
 
     def _grow(self, starts: Singles) -> None:
         for rule in RULES:
-            self.ledger.offer(polish(self.fast, climb(self.fast, starts, rule)).astype(np.float64))
+            if not self.clock.over:
+                ends, explained = polish(self.fast, climb(self.fast, starts, rule))
+                self.ledger.offer(ends[:, explained > self.least].astype(np.float64))
 
 
 def separate(ledger: Ledger) -> None:
@@ -113,3 +118,10 @@ def separate(ledger: Ledger) -> None:
         both[outer] = both[:, outer] = sets @ sets[outer]
     for bits in sets > 0.5:
         ledger.test(bits)
+    apart = both == 0
+    for start in range(len(sets)):  # the level that is none of those which exclude each other
+        family = [start]
+        for other in np.flatnonzero(apart[start]):
+            if apart[other, family].all():
+                family.append(int(other))
+        ledger.test(sets[family].sum(axis=0) < 0.5)

@@ -1,8 +1,9 @@
 """Seen: which messages a search for binary columns reads, and how many columns are behind them.
 
-Specification: binary-reconstruction, sections 1 and 6; binary-search, section 7.
+Specification: binary-reconstruction, sections 1 and 6; binary-search, section 7; sfa, section 4.
 """
 
+from copy import deepcopy
 from dataclasses import replace
 from math import prod
 from typing import Literal
@@ -13,8 +14,10 @@ from torch import Tensor, nn
 
 from cutlayer.binary.enumeration import Bits
 from cutlayer.binary.span import CHUNK, Floats, Span, checked, span_of
-from cutlayer.errors import Inapplicable
-from cutlayer.imaging import predicted
+from cutlayer.errors import Inapplicable, RunError
+from cutlayer.imaging import latest, predicted
+from cutlayer.message import Kind, Phase
+from cutlayer.transcript import Channel
 from cutlayer.view import View
 
 Visible = Literal["each", "sum", "all"]
@@ -27,7 +30,16 @@ def messages(view: View, visible: Visible) -> tuple[Tensor, Floats, Floats | Non
     "each": what the victim sent. "sum": what all feature parties sent, added up, as under secure
     aggregation. "all": the attacker's own part is in the sum too, under weights that it is not
     supposed to know (it sees the sum alone); see `with_own`.
+
+    Where a secure cut opened sums to the attacker, these are all that it can read, whatever is asked for,
+    and what it put into them itself, under the mask's weights, stands beside them.
     """
+    if (opened := opened_to(view)) is not None:
+        rows, sums = latest(*opened.read()[:2], _wanted(view))
+        if not len(rows):
+            raise RunError("Expected opened sums of these training or test rows, found none; predict on them first.")
+        put = entered(view, rows)
+        return rows, checked(sums.flatten(1)), None if put is None else checked(put.flatten(1))
     if visible == "each":
         rows, sent = predicted(view, view.victim, _wanted(view))
         return rows, checked(sent.flatten(1)), None
@@ -47,11 +59,12 @@ def messages(view: View, visible: Visible) -> tuple[Tensor, Floats, Floats | Non
 
 def columns(view: View, visible: Visible) -> int:
     """How many columns are behind the messages: the parties know each other's numbers of columns."""
-    parties = [view.victim] if visible == "each" else view.manifest.roster.feature_parties
+    opened = opened_to(view) is not None
+    parties = [view.victim] if visible == "each" and not opened else view.manifest.roster.feature_parties
     if any(party not in view.hints.shapes for party in parties):
         raise Inapplicable("dense-only")
-    own = view.own[view.attacker].features if visible == "all" else None
-    return sum(prod(view.hints.shapes[party]) for party in parties) + (0 if own is None else prod(own.shape[1:]))
+    held = sum(prod(view.hints.shapes[party]) for party in parties)
+    return held + (_entering(view) if opened else _own_width(view) if visible == "all" else 0)
 
 
 def known_span(view: View, visible: Visible, matrix: Floats, *, centred: bool, rank: int | None) -> Span:
@@ -85,6 +98,29 @@ def not_own(found: Bits, own: Floats | None) -> Bits:
     return found[:, (rest**2).sum(axis=0) > OWN * (vectors**2).sum(axis=0)]
 
 
+def opened_to(view: View) -> Channel | None:
+    """The sums that a secure cut opened to the attacker in prediction, if it did."""
+    return next((c for c in view.channels if c.kind is Kind.SUM and c.phase is Phase.PREDICT and len(c)), None)
+
+
+@torch.no_grad()
+def entered(view: View, rows: Tensor) -> Tensor | None:
+    """What the attacker multiplied by the mask's weights: its columns, or what its earlier layers make of them."""
+    own = view.own[view.attacker]
+    if own.features is None or own.bottom is None:
+        return None
+    if _entering(view) >= len(rows):
+        raise Inapplicable("no fewer columns of the attacker's own than rows")
+    bottom = deepcopy(own.bottom)
+    device = next(bottom.parameters(), torch.empty(0)).device
+    parts = []
+    for some in rows.split(CHUNK):
+        inputs = own.features.index_select(0, some)
+        bottom(inputs.to(device))
+        parts.append(getattr(bottom, "entered", inputs).to_dense().cpu())
+    return torch.cat(parts)
+
+
 def _wanted(view: View) -> Tensor:
     return torch.cat([view.manifest.train, view.manifest.test])
 
@@ -94,6 +130,17 @@ def _own_columns(view: View, rows: Tensor) -> Tensor:
     if features is None or view.own[view.attacker].bottom is None:
         raise Inapplicable("the attacker has no columns of its own")
     return features.index_select(0, rows).to_dense()
+
+
+def _own_width(view: View) -> int:
+    features = view.own[view.attacker].features
+    return 0 if features is None else prod(features.shape[1:])
+
+
+def _entering(view: View) -> int:
+    """Width of what the attacker multiplied by the mask's weights."""
+    width = _own_width(view)
+    return int(getattr(view.own[view.attacker].bottom, "inputs", width)) if width else 0
 
 
 @torch.no_grad()

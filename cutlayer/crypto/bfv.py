@@ -6,124 +6,56 @@ a fresh public-key encryption of zero (c1 becomes an RLWE sample), a flood on c0
 mask modulo t on every coefficient, and two modulus switches, which also make it three times smaller.
 """
 
-from collections.abc import Iterator
-from functools import cache
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer.crypto import layout
-from cutlayer.crypto.envelope import Envelope, Form, identify, key_named, unwrap
+from cutlayer.crypto import bodies, layout
+from cutlayer.crypto.context import N, context_of
+from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
 from cutlayer.crypto.flood import flood
-from cutlayer.crypto.needs import load
 from cutlayer.crypto.packing import Packing
-from cutlayer.crypto.parameters import (
-    BFV_DEGREE,
-    BFV_FRESH_NOISE,
-    BFV_OPERAND_BYTES,
-    BFV_SETS,
-    SECURITY_BITS,
-    STATISTICAL_BITS,
-)
+from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS, STATISTICAL_BITS
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 
 Words = NDArray[np.uint64]
-N = BFV_DEGREE
-
-
-class Context:
-    """SEAL's objects for one ring, and their names."""
-
-    def __init__(self, bits: int) -> None:
-        seal, chosen = load("seal"), BFV_SETS[bits]
-        parms = seal.EncryptionParameters(seal.scheme_type.bfv)
-        parms.set_poly_modulus_degree(N)
-        parms.set_coeff_modulus(seal.CoeffModulus.Create(N, [*chosen.primes, chosen.special]))
-        parms.set_plain_modulus(1 << bits)
-        self.seal, self.flood_bits = seal, chosen.flood
-        self.context = seal.SEALContext(parms, True, seal.sec_level_type.tc128)
-        if not self.context.parameters_set():
-            raise ConfigError(f"SEAL refuses these parameters at {SECURITY_BITS}-bit security.")
-        self.evaluator = seal.Evaluator(self.context)
-        key_primes = tuple(int(m.value()) for m in self.context.key_context_data().parms().coeff_modulus())
-        self.primes = {Form.KEY: key_primes, Form.OPERAND: key_primes[:-1], Form.RESULT: key_primes[:1]}
-        self.first, self.last = self.context.first_parms_id(), self.context.last_parms_id()
-        self.parameters = identify("bfv", bits, N, *key_primes)
-        key_level = self.context.key_context_data().parms_id()
-        self.prefix = {
-            Form.KEY: layout.cipher_prefix(key_level, len(key_primes), N, ntt=True),
-            Form.OPERAND: layout.cipher_prefix(self.first, len(key_primes) - 1, N, ntt=True),
-            Form.RESULT: layout.cipher_prefix(self.last, 1, N, ntt=False),
-        }
-        self.flood_prefix = layout.cipher_prefix(self.first, len(key_primes) - 1, N, ntt=False)
-        self.plain_prefix = layout.plain_prefix(N)
-
-    def plain(self, coefficients: Words) -> Any:
-        """A plaintext from its coefficients."""
-        plaintext = self.seal.Plaintext()
-        plaintext.load_bytes(self.context, self.plain_prefix + coefficients.tobytes())
-        return plaintext
-
-    def cipher(self, prefix: bytes, residues: Words) -> Any:
-        """A ciphertext from its residues."""
-        ciphertext = self.seal.Ciphertext()
-        ciphertext.load_bytes(self.context, prefix + residues.tobytes())
-        return ciphertext
-
-    def packing(self, shape: tuple[int, int]) -> Packing:
-        """Both parties work it out from the shape of the encrypted matrix alone."""
-        return Packing.fit(shape, N, BFV_OPERAND_BYTES // (2 * len(self.primes[Form.OPERAND]) * 8 * N))
-
-
-context_of = cache(Context)
 
 
 class BfvPublicKey(PublicKey):
-    """Encrypt, and multiply blind."""
+    """Multiply blind."""
 
     def __init__(self, ring: Ring, words: Words) -> None:
         self.ring, self._context = ring, context_of(ring.bits)
         ctx = self._context
-        self._body = layout.to_body(words, ctx.primes[Form.KEY])
+        self._body = bodies.write_polynomials(words, ctx.primes[Form.KEY])
         self.parameters, self.key_id = ctx.parameters, identify(ctx.parameters, self._body)
         self._key = ctx.context.from_public_str(ctx.prefix[Form.KEY] + words.tobytes())
         self._encryptor = ctx.seal.Encryptor(ctx.context, self._key)
 
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt under the public key."""
-        return self._encrypt(matrix, self._encryptor.encrypt)
-
     def to_bytes(self) -> bytes:
         """The bytes that cross: 0.46 MB."""
-        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), 1, len(self._body)).wrap(self._body)
-
-    def _encrypt(self, matrix: Residues, one: Any) -> Encrypted:
-        shape = self.ring.check(matrix).shape
-        self._check_shape(shape)
-        ctx = self._context
-        parts = tuple(
-            ctx.evaluator.transform_to_ntt(one(ctx.plain(polynomial)))  # ready to multiply
-            for polynomial in ctx.packing(shape).operand(matrix)
-        )
-        return Encrypted(self, Form.OPERAND, (shape[0], shape[1]), shape[0], parts)
+        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body)).wrap(self._body)
 
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
-        packing = self._context.packing(encrypted.shape)
-        results = []
-        for block, span in enumerate(packing.spans()):
+        ctx, results = self._context, []
+        packing = ctx.packing(encrypted.source)
+        pieces = list(rows.chunks(packing.capacity))
+        for number, (some, span, places) in enumerate(packing.chunks(rows.shape[0])):
+            block, piece = divmod(number, len(pieces))
             operands = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
-            for number, chunk in enumerate(rows.chunks(packing.capacity)):
-                start = number * packing.capacity
-                cover = self.ring.uniform((N,))
-                some = mask[start : start + chunk.shape[0], span]
-                cover[packing.places(chunk.shape[0], span)] = some
-                product = self._product(chunk, packing, operands)
-                self._context.evaluator.add_plain_inplace(product, self._context.plain(cover.view(np.uint64)))
-                results.append(self._sanitise(product, chunk.absolute_sum()) if sanitise else product)
+            cover = self.ring.uniform((N,))
+            cover[places] = mask[some, span]
+            product = self._product(pieces[piece], packing, operands)
+            ctx.evaluator.add_plain_inplace(product, ctx.plain(cover.view(np.uint64)))
+            if sanitise:
+                self._sanitise(product, pieces[piece].absolute_sum())
+                ctx.evaluator.mod_switch_to_inplace(product, ctx.last)
+            results.append(product)
         return results
 
     def _product(self, chunk: PlainRows, packing: Packing, operands: tuple[Any, ...]) -> Any:
@@ -142,45 +74,38 @@ class BfvPublicKey(PublicKey):
         ctx.evaluator.transform_from_ntt_inplace(total)
         return total
 
-    def _sanitise(self, product: Any, amplified: int) -> Any:
-        self._add_fresh_zero_and_flood(product, amplified)
-        self._context.evaluator.mod_switch_to_inplace(product, self._context.last)
-        return product
-
-    def _add_fresh_zero_and_flood(self, product: Any, amplified: int) -> None:
+    def _sanitise(self, product: Any, amplified: int) -> None:
+        """Add a fresh zero and the flood; refuse rows so large that their noise would show through it."""
         ctx = self._context
         noise = BFV_FRESH_NOISE * (amplified + 1)
         if N * noise << STATISTICAL_BITS > 2 << ctx.flood_bits:
             raise DataError(
-                f"Expected rows whose noise 2^{ctx.flood_bits} can drown, but their sum is {amplified.bit_length()} "
-                "bits long; use fewer rows at once or a smaller fraction."
+                f"Expected rows whose noise a flood of {ctx.flood_bits} bits can drown, but they sum to "
+                f"{amplified.bit_length()} bits; use fewer rows at once or a smaller fraction."
             )
         ctx.evaluator.add_inplace(product, self._encryptor.encrypt_zero())
         drown = np.zeros((2, len(ctx.primes[Form.OPERAND]), N), np.uint64)
         drown[0] = flood(ctx.flood_bits, ctx.primes[Form.OPERAND], N)
-        ctx.evaluator.add_inplace(product, ctx.cipher(ctx.flood_prefix, drown))
+        ctx.evaluator.add_inplace(product, ctx.cipher(ctx.first_prefix, drown))
 
-    def _count(self, form: Form, shape: tuple[int, int], inner: int) -> int:
-        packing = self._context.packing((inner, shape[1]))
-        return packing.operands if form is Form.OPERAND else packing.results(shape[0])
-
-    def _part_bytes(self, form: Form) -> int:
-        return layout.body_size(self._context.primes[form], N)
+    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
+        if form is Form.OPERAND:
+            return bodies.operand_bytes(self._context, source)
+        return bodies.result_bytes(self._context, shape[0], source)
 
     def _pack(self, encrypted: Encrypted) -> bytes:
-        primes = self._context.primes[encrypted.form]
-        return b"".join(layout.to_body(layout.residues(p.to_string(), len(primes), N), primes) for p in encrypted.parts)
+        if encrypted.form is Form.OPERAND:
+            return bodies.write_operand(self._context, encrypted.seed, encrypted.parts)
+        return bodies.write_result(self._context, encrypted.shape[0], encrypted.source, encrypted.parts)
 
-    def _unpack(self, body: memoryview, form: Form) -> list[Any]:
-        ctx, size = self._context, self._part_bytes(form)
-        return [
-            ctx.cipher(ctx.prefix[form], layout.from_body(body[start : start + size], ctx.primes[form], N))
-            for start in range(0, len(body), size)
-        ]
+    def _unpack(self, body: memoryview, form: Form, shape: tuple[int, int], source: Source) -> tuple[list[Any], bytes]:
+        if form is Form.OPERAND:
+            return bodies.read_operand(self._context, body)
+        return bodies.read_result(self._context, body, shape[0], source), b""
 
 
 class BfvSecretKey(SecretKey):
-    """Decrypt."""
+    """Encrypt and decrypt."""
 
     def __init__(self, ring: Ring) -> None:
         self._context = ctx = context_of(ring.bits)
@@ -190,33 +115,52 @@ class BfvSecretKey(SecretKey):
         self.public: BfvPublicKey = BfvPublicKey(ring, words)
         self._encryptor = ctx.seal.Encryptor(ctx.context, secret)
         self._decryptor = ctx.seal.Decryptor(ctx.context, secret)
+        self._factor = ctx.seal.Plaintext()  # the secret as a factor in NTT form, for `_reseed`
+        count = len(ctx.primes[Form.OPERAND]) * N
+        inside = secret.to_string()[layout.PLAIN_BYTES :][: 8 * count]
+        self._factor.load_bytes(ctx.context, layout.plain_prefix(count, ctx.first) + inside)
 
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt with the secret key, which is faster and leaves less noise."""
-        return self.public._encrypt(matrix, self._encryptor.encrypt_symmetric)
+    def encrypt(self, matrix: Residues, for_rows: int = 0) -> Encrypted:
+        """Encrypt with the secret key: half of every ciphertext grows from a seed."""
+        ctx, (rows, columns) = self._context, self.public.ring.check(matrix).shape
+        self.public._check_shape(rows, columns, for_rows + 1)
+        source, seed = Source(rows, columns, for_rows), os.urandom(bodies.SEED_BYTES)
+        parts = tuple(
+            self._reseed(self._encryptor.encrypt_symmetric(ctx.plain(polynomial)), seed, index)
+            for index, polynomial in enumerate(ctx.packing(source).operand(matrix))
+        )
+        return Encrypted(self.public, Form.OPERAND, (rows, columns), source, parts, seed)
 
     def noise_budget(self, encrypted: Encrypted) -> int:
         """Bits of room left in the noisiest ciphertext; for one's own diagnosis only, never told to a peer."""
         return min(int(self._decryptor.invariant_noise_budget(part)) for part in encrypted.parts)
 
+    def _reseed(self, cipher: Any, seed: bytes, index: int) -> Any:
+        """From SEAL's (c0, a) to (c0 + (a - b)s, b), where b grows from the seed: the same number and noise."""
+        ctx, primes = self._context, np.array(self._context.primes[Form.OPERAND], np.uint64)[:, None]
+        ctx.evaluator.transform_to_ntt_inplace(cipher)  # ready to multiply
+        words = layout.residues(cipher.to_string(), len(primes), N)
+        wanted = ctx.second_half(seed, index)
+        step = (words[1] + primes - wanted) % primes
+        moved = ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([step, step]))
+        ctx.evaluator.multiply_plain_inplace(moved, self._factor)
+        first = (words[0] + layout.residues(moved.to_string(), len(primes), N)[0]) % primes
+        return ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([first, wanted]))
+
     def _open(self, encrypted: Encrypted) -> Residues:
-        ctx, (rows, columns) = self._context, encrypted.shape
-        packing = ctx.packing((encrypted.inner, columns))
-        parts = iter(self._coefficients(encrypted))
-        out = np.empty((rows, columns), np.int64)
+        packing = self._context.packing(encrypted.source)
+        parts = [self._coefficients(part) for part in encrypted.parts]
         if encrypted.form is Form.OPERAND:
-            return packing.read_operand(list(parts))
-        for span in packing.spans():
-            for start in range(0, rows, packing.capacity):
-                stop = min(start + packing.capacity, rows)
-                out[start:stop, span] = next(parts)[packing.places(stop - start, span)]
+            return packing.read_operand(parts)
+        out = np.empty(encrypted.shape, np.int64)
+        for coefficients, (some, span, places) in zip(parts, packing.chunks(encrypted.shape[0]), strict=True):
+            out[some, span] = coefficients[places]
         return out
 
-    def _coefficients(self, encrypted: Encrypted) -> Iterator[Residues]:
-        ctx = self._context
-        for part in encrypted.parts:
-            cipher = ctx.evaluator.transform_from_ntt(part) if encrypted.form is Form.OPERAND else part
-            yield layout.coefficients(self._decryptor.decrypt(cipher).to_bytes(), N).view(np.int64)
+    def _coefficients(self, cipher: Any) -> Residues:
+        if cipher.is_ntt_form():
+            cipher = self._context.evaluator.transform_from_ntt(cipher)
+        return layout.coefficients(self._decryptor.decrypt(cipher).to_bytes(), N).view(np.int64)
 
 
 class Bfv(Scheme):
@@ -233,11 +177,11 @@ class Bfv(Scheme):
 
     def read_key(self, data: bytes | memoryview) -> BfvPublicKey:
         """Read a public key that a peer sent."""
-        ctx = context_of(self.ring.bits)
+        ctx, named = context_of(self.ring.bits), key_named(data)
         primes = ctx.primes[Form.KEY]
-        named = key_named(data)
-        body = unwrap(data, Envelope(Form.KEY, ctx.parameters, named, (1, 1), 1, layout.body_size(primes, N)))
-        key = BfvPublicKey(self.ring, layout.from_body(body, primes, N))
+        size = 2 * bodies.polynomial_bytes(primes)
+        body = unwrap(data, Envelope(Form.KEY, ctx.parameters, named, (1, 1), NO_SOURCE, size))
+        key = BfvPublicKey(self.ring, bodies.read_polynomials(body, primes))
         if key.key_id != named:
             raise ProtocolError("Expected a public key whose name matches its bytes, got a damaged one.")
         return key

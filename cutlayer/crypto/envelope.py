@@ -9,7 +9,7 @@ from cutlayer.errors import ProtocolError
 
 MAGIC = b"CLC1"
 ID_BYTES = 16
-LAYOUT = struct.Struct(f"<4sB{ID_BYTES}s{ID_BYTES}sIIIQ")
+LAYOUT = struct.Struct(f"<4sB{ID_BYTES}s{ID_BYTES}sIIIIQ")
 LAYOUT_KEY = slice(5 + ID_BYTES, 5 + 2 * ID_BYTES)
 
 
@@ -34,6 +34,21 @@ def identify(*parts: object) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The encrypted matrix that numbers come from: fixes, for both parties, where they sit in ciphertexts.
+
+    `for_rows=0` is a matrix to keep; otherwise it will meet so many rows and be replaced by another.
+    """
+
+    rows: int
+    columns: int
+    for_rows: int = 0
+
+
+NO_SOURCE = Source(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """What the header says."""
 
@@ -41,13 +56,13 @@ class Envelope:
     parameters: bytes
     key_id: bytes
     shape: tuple[int, int]
-    inner: int  # rows of the encrypted matrix behind it: fixes where numbers sit in a result
+    source: Source
     length: int  # bytes of the body
 
     def wrap(self, body: bytes) -> bytes:
         """Put the header in front of a body."""
-        fields = (self.form.value, self.parameters, self.key_id, *self.shape, self.inner, self.length)
-        return LAYOUT.pack(MAGIC, *fields) + body
+        numbers = (*self.shape, self.source.rows, self.source.for_rows, self.length)
+        return LAYOUT.pack(MAGIC, self.form.value, self.parameters, self.key_id, *numbers) + body
 
 
 def key_named(data: bytes | memoryview) -> bytes:
@@ -61,16 +76,17 @@ def unwrap(data: bytes | memoryview, expected: Envelope) -> memoryview:
     name = WORDS[expected.form]
     if len(view) < LAYOUT.size:
         raise ProtocolError(f"Expected {name}, got {len(view)} bytes: the message is cut short.")
-    magic, form, parameters, key_id, rows, columns, inner, length = LAYOUT.unpack_from(view)
+    magic, form, parameters, key_id, *shape, inner, for_rows, length = LAYOUT.unpack_from(view)
     if magic != MAGIC or form != expected.form.value:
         raise ProtocolError(f"Expected {name}, got a message of another kind.")
     if parameters != expected.parameters:
         raise ProtocolError(f"Expected {name} with parameters {expected.parameters.hex()}, got {parameters.hex()}.")
     if key_id != expected.key_id:
         raise ProtocolError(f"Expected {name} under key {expected.key_id.hex()}, got key {key_id.hex()}.")
-    if (rows, columns, inner) != (*expected.shape, expected.inner):
+    if (*shape, inner, for_rows) != (*expected.shape, expected.source.rows, expected.source.for_rows):
         raise ProtocolError(
-            f"Expected {name} of shape {expected.shape} over {expected.inner} rows, got {(rows, columns)} over {inner}."
+            f"Expected {name} of shape {expected.shape} from {expected.source}, got shape {tuple(shape)} "
+            f"from {inner} rows and for_rows={for_rows}."
         )
     if length != expected.length or len(view) != LAYOUT.size + length:
         got = len(view) - LAYOUT.size

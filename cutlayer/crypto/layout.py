@@ -29,10 +29,10 @@ def _array(words: int) -> bytes:
     return _header(HEADER.size + 8 + 8 * words) + words.to_bytes(8, "little")
 
 
-def plain_prefix(coefficients: int) -> bytes:
-    """All that precedes the coefficients of a plaintext."""
+def plain_prefix(coefficients: int, identifier: Identifier = NOWHERE) -> bytes:
+    """All that precedes the coefficients of a plaintext (in NTT form: residues, at the level of `identifier`)."""
     total = HEADER.size + PLAIN.size + HEADER.size + 8 + 8 * coefficients
-    return _header(total) + PLAIN.pack(*NOWHERE, coefficients, 1.0) + _array(coefficients)
+    return _header(total) + PLAIN.pack(*identifier, coefficients, 1.0) + _array(coefficients)
 
 
 def cipher_prefix(identifier: Identifier, primes: int, degree: int, *, ntt: bool) -> bytes:
@@ -59,32 +59,22 @@ def residues(cipher: bytes, primes: int, degree: int) -> Words:
     return np.frombuffer(cipher, "<u8", offset=CIPHER_BYTES).reshape(2, primes, degree)
 
 
-def body_size(primes: Sequence[int], degree: int) -> int:
-    """Bytes of one ciphertext on the wire: whole bytes per residue, seven for a prime of 54 bits."""
-    return sum(2 * degree * -(-prime.bit_length() // 8) for prime in primes)
+def width_of(prime: int) -> int:
+    """Whole bytes per residue on the wire: seven for a prime of 54 bits."""
+    return -(-prime.bit_length() // 8)
 
 
-def to_body(words: Words, primes: Sequence[int]) -> bytes:
+def to_wire(words: Words, prime: int) -> bytes:
     """Residues as they cross, without the zero bytes at their top."""
-    parts = []
-    for index, prime in enumerate(primes):
-        width = -(-prime.bit_length() // 8)
-        wide = np.ascontiguousarray(words[:, index]).view(np.uint8).reshape(-1, 8)
-        parts.append(wide[:, :width].tobytes())
-    return b"".join(parts)
+    return np.ascontiguousarray(words).view(np.uint8).reshape(-1, 8)[:, : width_of(prime)].tobytes()
 
 
-def from_body(body: memoryview, primes: Sequence[int], degree: int) -> Words:
-    """Undo `to_body`; refuse residues that are no residues."""
-    words = np.zeros((2, len(primes), degree), np.uint64)
-    start = 0
-    for index, prime in enumerate(primes):
-        width = -(-prime.bit_length() // 8)
-        stop = start + 2 * degree * width
-        wide = np.zeros((2 * degree, 8), np.uint8)
-        wide[:, :width] = np.frombuffer(body[start:stop], np.uint8).reshape(2 * degree, width)
-        words[:, index] = wide.view("<u8").reshape(2, degree)
-        if int(words[:, index].max()) >= prime:
-            raise ProtocolError("Expected residues below their prime in a ciphertext, got larger numbers.")
-        start = stop
+def from_wire(body: memoryview, prime: int) -> Words:
+    """Undo `to_wire`; refuse numbers that are no residues."""
+    table = np.frombuffer(body, np.uint8).reshape(-1, width_of(prime))
+    wide = np.zeros((len(table), 8), np.uint8)
+    wide[:, : table.shape[1]] = table
+    words: Words = wide.view("<u8")[:, 0]
+    if int(words.max()) >= prime:
+        raise ProtocolError("Expected residues below their prime in a ciphertext, got larger numbers.")
     return words

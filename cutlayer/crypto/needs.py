@@ -15,5 +15,5 @@ def load(module: str) -> Any:
     except ImportError as error:
         name = module.split(".")[0]
         raise ConfigError(
-            f"Encryption needs the package {name!r}, which is not installed: pip install 'cutlayer[secure]'."
+            f"Encryption needs the module {name!r}, which is not installed: pip install 'cutlayer[secure]'."
         ) from error

@@ -11,12 +11,13 @@ first), where a uniform mask hides it. An operand shrinks by `group`; replies gr
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlayer.crypto.envelope import Source
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError
 
@@ -34,14 +35,24 @@ class Packing:
     group: int = 1
 
     @classmethod
-    def fit(cls, shape: tuple[int, int], degree: int, most: int) -> "Packing":
-        """The smallest group with which the matrix takes at most `most` ciphertexts."""
-        packing = cls(*shape, degree)
-        while packing.operands > most:
-            packing = cls(*shape, degree, packing.group * 2)
-            if packing.group * packing.width > degree:
-                raise ConfigError(f"Expected a matrix that fits {most} ciphertexts, got shape {shape}.")
-        return packing
+    def choose(cls, source: Source, degree: int, most: int, weight: int) -> "Packing":
+        """For a matrix to keep, the smallest group that needs at most `most` ciphertexts.
+
+        For one that meets `for_rows` rows and is replaced, the group with the least to send both ways,
+        where a ciphertext of the matrix is `weight` times as long as one of a reply.
+        """
+        packing = cls(source.rows, source.columns, degree)
+        fitting = [packing]
+        while (packing := replace(packing, group=2 * packing.group)).group * packing.width <= degree:
+            fitting.append(packing)
+        fitting = [some for some in fitting if some.operands <= most]
+        if not fitting:
+            raise ConfigError(
+                f"Expected a matrix that fits {most} ciphertexts, got shape {(source.rows, source.columns)}."
+            )
+        if not source.for_rows:
+            return fitting[0]
+        return min(fitting, key=lambda some: weight * some.operands + some.results(source.for_rows))
 
     @property
     def blocks(self) -> int:
@@ -103,10 +114,13 @@ class Packing:
                 if polynomial.any():
                     yield int(present[first + index]), polynomial
 
-    def places(self, rows: int, span: slice) -> NDArray[np.int64]:
-        """Coefficients of a result that hold the product, as a matrix of `rows` x the span's columns."""
-        slots = np.arange(rows) * self.group + self.group - 1
-        return slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
+    def chunks(self, rows: int) -> Iterator[tuple[slice, slice, NDArray[np.int64]]]:
+        """Of each ciphertext of a product: its rows, its columns, and the coefficients that hold them."""
+        for span in self.spans():
+            for start in range(0, rows, self.capacity):
+                some = slice(start, min(start + self.capacity, rows))
+                slots = np.arange(some.stop - start) * self.group + self.group - 1
+                yield some, span, slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
 
     def read_operand(self, polynomials: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Undo `operand`."""

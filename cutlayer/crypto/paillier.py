@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutlayer.crypto.envelope import Envelope, Form, identify, key_named, unwrap
+from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS, PAILLIER_MOST_BITS, PAILLIER_TEST_BITS, SECURITY_BITS
 from cutlayer.crypto.powers import products
@@ -26,18 +26,15 @@ SMALL_PRIMES = 1000
 
 
 class PaillierPublicKey(PublicKey):
-    """Encrypt, and multiply blind. The generator is n + 1, so that g^m is 1 + m*n."""
+    """Multiply blind. The generator is n + 1, so that g^m is 1 + m*n."""
 
     def __init__(self, ring: Ring, n: int, parameters: bytes) -> None:
         self._gmp = load("gmpy2")
         self.ring, self.n = ring, self._gmp.mpz(n)
         self.square = self.n * self.n
         self.bits = int(self.n.bit_length())
+        self.part_bytes = self.bits // 4
         self.parameters, self.key_id = parameters, identify(parameters, self._body())
-
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt under the public key."""
-        return self._encrypt(matrix, self.fresh)
 
     def fresh(self) -> Any:
         """A fresh r^n modulo n^2: an encryption of zero."""
@@ -52,7 +49,7 @@ class PaillierPublicKey(PublicKey):
 
     def to_bytes(self) -> bytes:
         """The bytes that cross: n."""
-        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), 1, len(self._body())).wrap(self._body())
+        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body())).wrap(self._body())
 
     def slots(self, inner: int) -> Slots:
         """Where numbers sit in a plaintext, for an encrypted matrix of so many rows."""
@@ -60,17 +57,6 @@ class PaillierPublicKey(PublicKey):
 
     def _body(self) -> bytes:
         return int(self.n).to_bytes(self.bits // 8, "little")
-
-    def _encrypt(self, matrix: Residues, fresh: Any) -> Encrypted:
-        shape = self.ring.check(matrix).shape
-        self._check_shape(shape)
-        slots = self.slots(shape[0])
-        parts = tuple(
-            (1 + self._gmp.mpz(plain) * self.n) * fresh() % self.square
-            for row in self.ring.centred(matrix)
-            for plain in slots.fill(row)
-        )
-        return Encrypted(self, Form.OPERAND, (shape[0], shape[1]), shape[0], parts)
 
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
         slots = self.slots(encrypted.shape[0])
@@ -83,17 +69,14 @@ class PaillierPublicKey(PublicKey):
                 results.append(covered * self.fresh() % self.square if sanitise else covered)
         return results
 
-    def _count(self, form: Form, shape: tuple[int, int], inner: int) -> int:
-        return shape[0] * self.slots(inner).across(shape[1])
-
-    def _part_bytes(self, form: Form) -> int:
-        return self.bits // 4
+    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
+        return shape[0] * self.slots(source.rows).across(shape[1]) * self.part_bytes
 
     def _pack(self, encrypted: Encrypted) -> bytes:
-        return b"".join(int(part).to_bytes(self.bits // 4, "little") for part in encrypted.parts)
+        return b"".join(int(part).to_bytes(self.part_bytes, "little") for part in encrypted.parts)
 
-    def _unpack(self, body: memoryview, form: Form) -> list[Any]:
-        size, product = self._part_bytes(form), self._gmp.mpz(1)
+    def _unpack(self, body: memoryview, form: Form, shape: tuple[int, int], source: Source) -> tuple[list[Any], bytes]:
+        size, product = self.part_bytes, self._gmp.mpz(1)
         parts = []
         for start in range(0, len(body), size):
             part = self._gmp.mpz(int.from_bytes(body[start : start + size], "little"))
@@ -103,11 +86,11 @@ class PaillierPublicKey(PublicKey):
             parts.append(part)
         if self._gmp.gcd(product, self.n) != 1:
             raise ProtocolError("Expected ciphertexts with an inverse modulo n, got others.")
-        return parts
+        return parts, b""
 
 
 class PaillierSecretKey(SecretKey):
-    """Decrypt, modulo each prime on its own, which is about four times faster."""
+    """Encrypt and decrypt, modulo each prime on its own, which is about four times faster."""
 
     def __init__(self, ring: Ring, key_bits: int, parameters: bytes) -> None:
         self._gmp = gmp = load("gmpy2")
@@ -118,9 +101,17 @@ class PaillierSecretKey(SecretKey):
         self._inverse = gmp.invert(self._p, self._q)
         self._square_inverse = gmp.invert(self._halves[0][1], self._halves[1][1])
 
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt with the primes at hand."""
-        return self.public._encrypt(matrix, self._fresh)
+    def encrypt(self, matrix: Residues, for_rows: int = 0) -> Encrypted:
+        """Encrypt row by row; slots are filled in the same way whatever `for_rows` is."""
+        rows, columns = self.public.ring.check(matrix).shape
+        self.public._check_shape(rows, columns)
+        slots, n = self.public.slots(rows), self.public.n
+        parts = tuple(
+            (1 + self._gmp.mpz(plain) * n) * self._fresh() % self.public.square
+            for row in self.public.ring.centred(matrix)
+            for plain in slots.fill(row)
+        )
+        return Encrypted(self.public, Form.OPERAND, (rows, columns), Source(rows, columns, for_rows), parts)
 
     def _fresh(self) -> Any:
         r, n = self.public.unit(), self.public.n
@@ -134,7 +125,7 @@ class PaillierSecretKey(SecretKey):
         return int(low + self._p * ((high - low) * self._inverse % self._q))
 
     def _open(self, encrypted: Encrypted) -> Residues:
-        slots = self.public.slots(encrypted.inner)
+        slots = self.public.slots(encrypted.source.rows)
         rows, columns = encrypted.shape
         numbers = [self._number(part) for part in encrypted.parts]
         if encrypted.form is Form.OPERAND:
@@ -175,7 +166,7 @@ class Paillier(Scheme):
     def read_key(self, data: bytes | memoryview) -> PaillierPublicKey:
         """Read a public key that a peer sent."""
         named = key_named(data)
-        body = unwrap(data, Envelope(Form.KEY, self.parameters, named, (1, 1), 1, self.key_bits // 8))
+        body = unwrap(data, Envelope(Form.KEY, self.parameters, named, (1, 1), NO_SOURCE, self.key_bits // 8))
         n = int.from_bytes(body, "little")
         gmp = load("gmpy2")
         if n.bit_length() != self.key_bits or gmp.gcd(n, gmp.primorial(SMALL_PRIMES)) != 1 or gmp.is_prime(n):

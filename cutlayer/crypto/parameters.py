@@ -33,7 +33,7 @@ class BfvSet:
 BFV_DEGREE = 8192
 BFV_SETS = {40: BfvSet((54, 54, 54), 55, 116), 48: BfvSet((60, 51, 51), 55, 110)}  # by the ring's bits
 BFV_FRESH_NOISE = 1 << 13  # no fresh ciphertext is noisier: (1 + |s|_1)/2 <= 4097 from dropping the special prime
-BFV_OPERAND_BYTES = 1 << 30  # beyond this an operand puts several rows into one ciphertext
+BFV_OPERAND_CIPHERTEXTS = 2730  # 1 GiB; a matrix with more rows puts several into one ciphertext
 
 PAILLIER_KEY_BITS = 3072
 PAILLIER_MOST_BITS = 8192

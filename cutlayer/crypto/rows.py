@@ -62,7 +62,8 @@ class PlainRows:
 
     def absolute_sum(self) -> int:
         """The sum of absolute values: bounds how far a product can amplify noise."""
-        return int(np.abs(self.values).astype(object).sum()) if len(self.values) else 0
+        sizes = np.abs(self.values)
+        return (int((sizes >> 28).sum()) << 28) + int((sizes & ((1 << 28) - 1)).sum())  # in two halves: no overflow
 
     def __repr__(self) -> str:
         return f"PlainRows(shape={self.shape})"

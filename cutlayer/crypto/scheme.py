@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from cutlayer.crypto.envelope import Envelope, Form, unwrap
+from cutlayer.crypto.envelope import Envelope, Form, Source, unwrap
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError, DataError, ProtocolError
@@ -36,27 +36,24 @@ class Encrypted:
     public: "PublicKey" = field(repr=False)
     form: Form
     shape: tuple[int, int]
-    inner: int  # rows of the encrypted matrix: of this one, or of the one that a result came from
+    source: Source  # this matrix, or the one that a result came from
     parts: tuple[Any, ...] = field(repr=False)  # ciphertexts of the library behind the scheme
+    seed: bytes = field(default=b"", repr=False)  # public: half of a BFV operand grows from it
     sanitised: bool = True
 
     def to_bytes(self) -> bytes:
         """The bytes that cross."""
         if not self.sanitised:
             raise ConfigError("This result is not sanitised and would show the rows to the key owner; it stays here.")
-        return self.public._envelope(self.form, self.shape, self.inner).wrap(self.public._pack(self))
+        return self.public._envelope(self.form, self.shape, self.source).wrap(self.public._pack(self))
 
 
 class PublicKey(ABC):
-    """What anybody may hold: encrypt, and multiply blind."""
+    """What the evaluator holds: multiply blind."""
 
     ring: Ring
     parameters: bytes  # names the scheme and its parameters
     key_id: bytes  # names the key
-
-    @abstractmethod
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt a matrix of residues, to be multiplied from the left."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -78,58 +75,60 @@ class PublicKey(ABC):
         if self.ring.check(mask, "mask").shape != shape:
             raise DataError(f"Expected a mask of shape {shape}, got {mask.shape}.")
         parts = tuple(self._multiply(plain, encrypted, mask, sanitise))
-        return Encrypted(self, Form.RESULT, shape, encrypted.shape[0], parts, sanitise)
+        return Encrypted(self, Form.RESULT, shape, encrypted.source, parts, sanitised=sanitise)
 
-    def read_operand(self, data: bytes | memoryview, shape: tuple[int, int]) -> Encrypted:
+    def read_operand(self, data: bytes | memoryview, shape: tuple[int, int], for_rows: int = 0) -> Encrypted:
         """Read an encrypted matrix that the key owner sent, of exactly this shape."""
-        return self._read(data, Form.OPERAND, shape, shape[0])
+        return self._read(data, Form.OPERAND, shape, Source(*shape, for_rows))
 
-    def read_result(self, data: bytes | memoryview, rows: int, of: tuple[int, int]) -> Encrypted:
+    def read_result(self, data: bytes | memoryview, rows: int, of: tuple[int, int], for_rows: int = 0) -> Encrypted:
         """Read a masked product that the evaluator sent: so many rows times an encrypted matrix of this shape."""
-        return self._read(data, Form.RESULT, (rows, of[1]), of[0])
+        return self._read(data, Form.RESULT, (rows, of[1]), Source(*of, for_rows))
 
-    def _read(self, data: bytes | memoryview, form: Form, shape: tuple[int, int], inner: int) -> Encrypted:
-        self._check_shape((min(*shape, inner), max(*shape, inner)))
-        body = unwrap(data, self._envelope(form, shape, inner))
-        return Encrypted(self, form, shape, inner, tuple(self._unpack(body, form)))
+    def _read(self, data: bytes | memoryview, form: Form, shape: tuple[int, int], source: Source) -> Encrypted:
+        self._check_shape(*shape, source.rows, source.for_rows + 1)
+        body = unwrap(data, self._envelope(form, shape, source))
+        parts, seed = self._unpack(body, form, shape, source)
+        return Encrypted(self, form, shape, source, tuple(parts), seed)
 
-    def _envelope(self, form: Form, shape: tuple[int, int], inner: int) -> Envelope:
-        count = self._count(form, shape, inner)
-        return Envelope(form, self.parameters, self.key_id, shape, inner, count * self._part_bytes(form))
+    def _envelope(self, form: Form, shape: tuple[int, int], source: Source) -> Envelope:
+        return Envelope(form, self.parameters, self.key_id, shape, source, self._body_bytes(form, shape, source))
 
-    def _check_shape(self, shape: tuple[int, int]) -> None:
-        if min(shape) < 1 or max(shape) >= 1 << 31:
-            raise DataError(f"Expected a matrix with at least one row and one column, got shape {shape}.")
+    def _check_shape(self, *sizes: int) -> None:
+        if min(sizes) < 1 or max(sizes) >= 1 << 31:
+            raise DataError(f"Expected a matrix with at least one row and one column, got sizes {sizes}.")
 
     @abstractmethod
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]: ...
 
     @abstractmethod
-    def _count(self, form: Form, shape: tuple[int, int], inner: int) -> int:
-        """Ciphertexts of a matrix."""
-
-    @abstractmethod
-    def _part_bytes(self, form: Form) -> int:
-        """Bytes of one ciphertext on the wire."""
+    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
+        """The exact size of a body, known before it is read."""
 
     @abstractmethod
     def _pack(self, encrypted: Encrypted) -> bytes: ...
 
     @abstractmethod
-    def _unpack(self, body: memoryview, form: Form) -> list[Any]: ...
+    def _unpack(
+        self, body: memoryview, form: Form, shape: tuple[int, int], source: Source
+    ) -> tuple[list[Any], bytes]: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.key_id.hex()})"
 
 
 class SecretKey(ABC):
-    """What only the owner holds: decrypt. There is no way to write it down."""
+    """What only the owner holds: encrypt and decrypt. There is no way to write it down."""
 
     public: PublicKey
 
     @abstractmethod
-    def encrypt(self, matrix: Residues) -> Encrypted:
-        """Encrypt as the public key does, only faster."""
+    def encrypt(self, matrix: Residues, for_rows: int = 0) -> Encrypted:
+        """Encrypt a matrix of residues, to be multiplied from the left.
+
+        By default for a matrix that is kept, where replies are small. One that meets `for_rows` rows and
+        is then replaced is packed so that both directions together are small; the evaluator says the same.
+        """
 
     def decrypt(self, encrypted: Encrypted) -> Residues:
         """Open an encrypted matrix."""

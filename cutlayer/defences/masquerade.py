@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
+from cutlayer.rng import generator
 from cutlayer.sparse import SparseRows
 
 DEPENDENT = 1e-10  # of the largest eigenvalue of X'X, columns at equal length: float32 tables keep 1e-7 squared
@@ -71,17 +72,22 @@ class Masquerade(Defence):
                 f"{setting.party}; use --bottom linear."
             )
         columns = layer.in_features - (0 if self.redraw else self.fabricated)
-        return Disguised(columns, self._rank(columns), layer.out_features, self.fabricated)
+        return Disguised(columns, self._rank(columns), layer.out_features, self.fabricated, self.redraw)
 
     def _rank(self, columns: int) -> int:
         return columns - self.fabricated if self.rank is None else self.rank
 
 
 class Disguised(nn.Module):
-    """z = P Q x + u a. Where a row comes without its bits, they are drawn, from the stream of who computes."""
+    """z = P Q x + u a, where x comes with its bits a, or, to redraw them, without.
 
-    def __init__(self, columns: int, rank: int, width: int, fabricated: int) -> None:
+    Whoever probes the module has no bits either; then they are drawn as well, but the same in every call,
+    so that a probe is repeatable and uses up nobody's stream.
+    """
+
+    def __init__(self, columns: int, rank: int, width: int, fabricated: int, redraw: bool) -> None:
         super().__init__()
+        self.redraw = redraw
         self.inner = nn.Linear(columns, rank, bias=False)  # Q
         self.outer = nn.Linear(rank, width, bias=False)  # P
         self.mask = nn.Parameter(torch.empty(width, fabricated).uniform_(-(rank**-0.5), rank**-0.5))  # u, as P
@@ -92,7 +98,8 @@ class Disguised(nn.Module):
         columns, fabricated = self.inner.in_features, self.mask.shape[1]
         bits = rows[:, columns:]
         if not bits.shape[1]:
-            bits = torch.randint(2, (len(rows), fabricated), device=rows.device).to(rows)
+            lent, device = (None, rows.device) if self.redraw else (generator(0, "masquerade"), None)
+            bits = torch.randint(2, (len(rows), fabricated), generator=lent, device=device).to(rows)
         embedding: Tensor = self.outer(self.inner(rows[:, :columns])) + bits @ self.mask.T
         return embedding
 

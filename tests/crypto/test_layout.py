@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cutlayer.crypto import layout
-from cutlayer.crypto.bfv import N, context_of
+from cutlayer.crypto.bodies import polynomial_bytes, read_polynomials, write_polynomials
+from cutlayer.crypto.context import N, context_of
 from cutlayer.crypto.envelope import Form
 from cutlayer.crypto.flood import flood
 from cutlayer.crypto.parameters import BFV_SETS
@@ -32,8 +33,10 @@ def test_ciphertext_bytes_are_a_prefix_and_residues(bits, request):
         assert prime * 0.9 < words[:, index].max() < prime
     key = secret.public._key.to_string()
     assert key[: layout.CIPHER_BYTES] == context.prefix[Form.KEY] and len(key) == layout.CIPHER_BYTES + 64 * N
-    body = layout.to_body(words, context.primes[Form.OPERAND])
-    assert np.array_equal(layout.from_body(memoryview(body), context.primes[Form.OPERAND], N), words)
+    primes = context.primes[Form.OPERAND]
+    body = write_polynomials(words, primes)
+    assert len(body) == 2 * polynomial_bytes(primes) == 2 * N * (21 if bits == 40 else 22)
+    assert np.array_equal(read_polynomials(memoryview(body), primes), words)
 
 
 @pytest.mark.parametrize("bits", BFV_SETS)
@@ -43,6 +46,21 @@ def test_the_parameters_are_those_of_the_table(bits):
     assert sizes == [*chosen.primes, chosen.special] and sum(sizes) == 217
     assert context.seal.CoeffModulus.MaxBitCount(N) == 218  # what 128-bit security allows
     assert context.context.first_context_data().qualifiers().sec_level == context.seal.sec_level_type.tc128
+
+
+@pytest.mark.parametrize("bits", BFV_SETS)
+def test_half_of_an_operand_grows_from_its_seed(bits, request):
+    context, secret = context_of(bits), request.getfixturevalue("bfv" if bits == 40 else "bfv_wide")
+    operand = secret.encrypt(secret.public.ring.uniform((3, 5)))
+    assert len(operand.to_bytes()) < 3 * polynomial_bytes(context.primes[Form.OPERAND]) + 200
+    for index, part in enumerate(operand.parts):
+        words, grown = layout.residues(part.to_string(), 3, N), context.second_half(operand.seed, index)
+        assert np.array_equal(words[1], grown) and not np.array_equal(words[0], grown)
+        for row, prime in zip(grown, context.primes[Form.OPERAND], strict=True):
+            counts = np.histogram(row, bins=16, range=(0, prime))[0]
+            assert row.max() < prime and ((counts - N / 16) ** 2 / (N / 16)).sum() < 55
+    again = secret.encrypt(secret.public.ring.uniform((3, 5)))
+    assert again.seed != operand.seed
 
 
 @pytest.mark.parametrize("bits", BFV_SETS)

@@ -1,0 +1,89 @@
+"""What BFV puts on the wire: only what the reader cannot work out itself.
+
+Of an operand one polynomial in two crosses, as the other grows from a seed. Of a result all of c1
+crosses, but of c0 only the coefficients that hold the product.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlayer.crypto.context import Context, N
+from cutlayer.crypto.envelope import Form, Source
+from cutlayer.crypto.layout import from_wire, residues, to_wire, width_of
+
+Words = NDArray[np.uint64]
+SEED_BYTES = 32
+
+
+def polynomial_bytes(primes: Sequence[int]) -> int:
+    """Bytes of one polynomial."""
+    return sum(N * width_of(prime) for prime in primes)
+
+
+def write_polynomials(words: Words, primes: Sequence[int]) -> bytes:
+    """Polynomials, as polynomial x prime x coefficient."""
+    return b"".join(to_wire(row, prime) for polynomial in words for row, prime in zip(polynomial, primes, strict=True))
+
+
+def read_polynomials(body: memoryview, primes: Sequence[int]) -> Words:
+    """Undo `write_polynomials`."""
+    count = len(body) // polynomial_bytes(primes)
+    words, start = np.empty((count, len(primes), N), np.uint64), 0
+    for polynomial in words:
+        for row, prime in zip(polynomial, primes, strict=True):
+            stop = start + N * width_of(prime)
+            row[:] = from_wire(body[start:stop], prime)
+            start = stop
+    return words
+
+
+def operand_bytes(context: Context, source: Source) -> int:
+    """Bytes of an encrypted matrix."""
+    return SEED_BYTES + context.packing(source).operands * polynomial_bytes(context.primes[Form.OPERAND])
+
+
+def write_operand(context: Context, seed: bytes, parts: Sequence[Any]) -> bytes:
+    """The seed, and c0 of every ciphertext."""
+    primes = context.primes[Form.OPERAND]
+    return seed + b"".join(write_polynomials(residues(part.to_string(), len(primes), N)[:1], primes) for part in parts)
+
+
+def read_operand(context: Context, body: memoryview) -> tuple[list[Any], bytes]:
+    """Undo `write_operand`."""
+    primes, seed = context.primes[Form.OPERAND], bytes(body[:SEED_BYTES])
+    size, parts = polynomial_bytes(primes), []
+    for index, start in enumerate(range(SEED_BYTES, len(body), size)):
+        first = read_polynomials(body[start : start + size], primes)
+        both = np.concatenate([first, context.second_half(seed, index)[None]])
+        parts.append(context.cipher(context.prefix[Form.OPERAND], both))
+    return parts, seed
+
+
+def result_bytes(context: Context, rows: int, source: Source) -> int:
+    """Bytes of a masked product."""
+    packing, (prime,) = context.packing(source), context.primes[Form.RESULT]
+    return (packing.results(rows) * N + rows * source.columns) * width_of(prime)
+
+
+def write_result(context: Context, rows: int, source: Source, parts: Sequence[Any]) -> bytes:
+    """c1 and the coefficients in use of c0, ciphertext by ciphertext."""
+    (prime,), out = context.primes[Form.RESULT], []
+    for part, (_, _, places) in zip(parts, context.packing(source).chunks(rows), strict=True):
+        words = residues(part.to_string(), 1, N)[:, 0]
+        out += [to_wire(words[1], prime), to_wire(words[0][places], prime)]
+    return b"".join(out)
+
+
+def read_result(context: Context, body: memoryview, rows: int, source: Source) -> list[Any]:
+    """Undo `write_result`; what was not sent is zero."""
+    (prime,), parts, start = context.primes[Form.RESULT], [], 0
+    for _, _, places in context.packing(source).chunks(rows):
+        stop = start + (N + places.size) * width_of(prime)
+        sent, words = from_wire(body[start:stop], prime), np.zeros((2, N), np.uint64)
+        words[1], words[0][places] = sent[:N], sent[N:].reshape(places.shape)
+        parts.append(context.cipher(context.prefix[Form.RESULT], words))
+        start = stop
+    return parts

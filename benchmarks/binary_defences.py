@@ -6,11 +6,12 @@ writes results/binary/defences.csv: per dataset and defence the model's accuracy
 the first seed, what each attack makes of the columns, beside always saying the commoner value. About half
 an hour on one core; datasets that are named replace their own rows only.
 
-Training follows the paper (Ye et al., arXiv:2210.06771) but for a few epochs instead of a hundred.
+Training follows the paper (Ye et al., arXiv:2210.06771) but for a few epochs instead of a hundred, and covertype
+has 20,000 rows and batches of 256.
 "known-rows" is no attack of the library but a yardstick: gradient boosting from messages to bits, told the
 victim's columns for 1000 rows. Under "column-noise:flip=0.5" it shows what other columns say about a bit, which
 no defence of that bit can hide. "denoised" is told nothing but the defence's setting: it takes the noisy bit that
-equations find, learns it from the rest of the messages, and corrects it where that contradicts.
+equations find, asks the neighbours of each message, and corrects the bit where they contradict.
 """
 
 import csv
@@ -25,6 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.neighbors import KNeighborsClassifier
 
 import cutlayer as cl
 from cutlayer import words
@@ -42,14 +44,15 @@ from cutlayer.sparse import SparseRows
 from cutlayer.training import train_plan
 
 RESULTS = Path(__file__).parent.parent / "results" / "binary" / "defences.csv"
-SEEDS, KNOWN, FEWEST = range(3), 1000, 0.01
+SEEDS, KNOWN = range(3), 1000
+NEIGHBOURS, MOST, FEWEST = 50, 20_000, 0.01  # of "denoised": neighbours, rows, and the least chance of a value
 #: First width, hidden layers after it, epochs, batch size.
 SHAPES = {
     "nursery": (200, "100", 8, 128),
     "mushroom": (300, "200-100", 6, 128),
     "bank": (60, "30-10", 5, 128),
     "credit": (100, "50-20", 5, 128),
-    "covertype": (200, "200-200", 6, 1024),
+    "covertype": (200, "200-200", 6, 256),
 }
 ATTACKS = (
     "binary-equations",
@@ -162,13 +165,18 @@ def known_rows(points: NDArray[Any], bits: NDArray[np.bool_]) -> float:
 
 
 def denoised(points: NDArray[Any], noisy: NDArray[np.bool_], truth: NDArray[np.bool_], flip: float) -> float:
-    """Bayes: what the rest of the messages says about a bit, learned from its noisy copy, and the copy itself."""
+    """Bayes: what the rest of a message says about a bit, learned from its neighbours' noisy bits, and the bit itself.
+
+    Neighbours do not care how the columns are mixed in a message, where trees do: on mushroom they are right on 91 %
+    where boosting stays at 82 %.
+    """
+    order = numpy_generator(0, "halves").permutation(len(noisy))[:MOST]
+    points, noisy, truth = points[order], noisy[order], truth[order]
     signs = noisy - noisy.mean()
     rest = points - np.outer(signs, signs @ points) / (signs @ signs)
-    half = numpy_generator(0, "halves").permutation(len(noisy)) % 2
-    likely = np.empty(len(noisy))
+    half, likely = np.arange(len(noisy)) % 2, np.empty(len(noisy))
     for part in (0, 1):
-        model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(rest[half != part], noisy[half != part])
+        model = KNeighborsClassifier(NEIGHBOURS).fit(rest[half != part], noisy[half != part])
         likely[half == part] = model.predict_proba(rest[half == part])[:, 1]
     prior = np.clip((likely - flip) / (1 - 2 * flip), FEWEST, 1 - FEWEST)
     odds = np.log(prior / (1 - prior)) + np.where(noisy, 1, -1) * np.log((1 - flip) / flip)
@@ -177,7 +185,7 @@ def denoised(points: NDArray[Any], noisy: NDArray[np.bool_], truth: NDArray[np.b
 
 def measure(name: str) -> list[dict[str, Any]]:
     """All cases on one dataset."""
-    task = cl.data.covertype(limit=60_000) if name == "covertype" else getattr(cl.data, name)()
+    task = cl.data.covertype(limit=20_000) if name == "covertype" else getattr(cl.data, name)()
     columns = task.features[task.feature_parties[0]].values.shape[1]
     rows = []
     for case, (bottom, defences) in cases(columns, SHAPES[name][0]).items():

@@ -180,12 +180,12 @@ def main(names: list[str]) -> None:
     """Measure, print, and write the table after every case."""
     known = cases()
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    rows = {row["case"]: row for row in _written()}
     for name in names or known:
-        rows[name] = measured(name, *known[name])
-        print({key: value for key, value in rows[name].items() if key != "note"}, flush=True)
+        result = measured(name, *known[name])
+        rows = {row["case"]: row for row in _written()} | {name: result}  # read again: another run may have added some
+        print({key: value for key, value in result.items() if key != "note"}, flush=True)
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[name]), lineterminator="\n")
+        writer = csv.DictWriter(text, list(result), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows[case] for case in known if case in rows)
         write_text(OUT, text.getvalue())

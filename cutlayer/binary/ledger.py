@@ -7,6 +7,7 @@ from cutlayer.binary.polish import Bits, Floats, lloyd, unit
 NEAR = 0.05  # of the distance between the levels: how far a value may lie from its level
 SAME = 1 - 1e-4  # cosine of directions that cannot be told apart before the bits are compared
 INDEPENDENT = 1e-4  # of its length: what a direction must have outside the span of those found to count
+FEW, MOST = 16, 2  # found columns, in all and per dimension, beyond which mere sums of others are not added
 AT_ONCE = 2_000_000  # values held at a time
 
 
@@ -70,8 +71,8 @@ class Ledger:
 
     def _add(self, direction: Floats) -> None:
         self.directions = np.column_stack([self.directions, direction])
-        rest = direction - self.independent @ (self.independent.T @ direction)
-        if np.linalg.norm(rest) > INDEPENDENT:
+        if self._leads_out(direction):
+            rest = direction - self.independent @ (self.independent.T @ direction)
             rest -= self.independent @ (self.independent.T @ rest)
             self.independent = np.column_stack([self.independent, unit(rest)])
 
@@ -85,7 +86,14 @@ class Ledger:
         whole, _ = np.linalg.qr(np.column_stack([found, np.eye(len(found))]))
         return whole[:, found.shape[1] : len(found)]
 
+    def _leads_out(self, direction: Floats) -> bool:
+        """Whether a direction is more than a combination of those found."""
+        rest = direction - self.independent @ (self.independent.T @ direction)
+        return bool(np.linalg.norm(rest) > INDEPENDENT)
+
     def _test(self, direction: Floats) -> None:
+        if len(self) >= max(FEW, MOST * self.rank) and not self._leads_out(direction[:, None]):
+            return
         values = self.points @ direction
         self.test(values > (values**3).mean() / 2)
 

@@ -10,15 +10,18 @@ Specification: binary-search, section 5.
 """
 
 import numpy as np
+from scipy.special import ndtr
 
 from cutlayer.binary.polish import Bits, Floats, levels, lloyd, unit
 
 FEWEST = 5  # directions without signal that noise is told by
 SLACK = 1.05  # beyond the edges of the spectrum of noise alone
 BELOW = 0.45  # J of a column that is taken for two-valued
+APART = 0.025  # distance of distributions that is still a fit, beside what chance makes of so many rows
 SAME = 0.9  # cosine of directions that are the same column
 NEW = 0.05  # squared length of a direction outside those accepted
 SKEWED = 0.15  # the same, per 1 + skewness^2
+TINY = 1e-9  # noise share of messages without noise
 DROWNED = 0.4  # noise share beyond which moments say nothing
 
 
@@ -49,6 +52,21 @@ def likeness(values: Floats, share: Floats) -> Floats:
     kurtosis = 3 + ((values**4).mean(axis=0) - 3) / signal**2
     bound = np.maximum(BELOW, SKEWED * (1 + skewness**2))
     return np.asarray(np.nan_to_num((kurtosis - skewness**2 - 1) / bound, nan=np.inf))
+
+
+def distance(values: Floats, share: float) -> float:
+    """The largest gap between the distribution of a column and that of two levels under normal noise (Kolmogorov).
+
+    Moments alone are deceived by messages that are not linear: sums of saturated units have a low kurtosis.
+    """
+    share = max(share, TINY)
+    signal = 1 - share
+    low, high = levels(float((values**3).mean()) / signal**1.5)
+    frequent = -low / (high - low)
+    ordered = np.sort(values)
+    below, above = (ndtr((ordered - signal**0.5 * level) / share**0.5) for level in (low, high))
+    gap = (1 - frequent) * below + frequent * above - (np.arange(len(values)) + 0.5) / len(values)
+    return float(np.abs(gap).max())
 
 
 def threshold(values: Floats, share: float) -> float:
@@ -108,9 +126,14 @@ class Rough:
                 return
             direction = directions[:, [place]]
             rest = direction - self.independent @ (self.independent.T @ direction)
-            if np.abs(self.directions.T @ direction).max(initial=0) < SAME and (rest**2).sum() > NEW:
+            known = np.abs(self.directions.T @ direction).max(initial=0) >= SAME or (rest**2).sum() <= NEW
+            if not known and self._fits(direction[:, 0]):
                 self.directions = np.column_stack([self.directions, direction])
                 self.independent = np.column_stack([self.independent, unit(rest)])
+
+    def _fits(self, direction: Floats) -> bool:
+        apart = distance(self.points @ direction, float(self.shares @ direction**2))
+        return apart < APART + float(len(self.points) ** -0.5)
 
     def _bits(self, direction: Floats) -> Bits:
         values = self.points @ direction

@@ -22,9 +22,10 @@ from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import numpy_generator
 
 Method = Literal["auto", "enumerate", "null-space", "lifted", "lattice", "noisy"]
-SMALL = 20  # rank up to which all candidates are tried
+SMALL, QUICK = 20, 40  # ranks up to which all candidates are tried, and an exact search is a matter of seconds
 SHARE = 0.9  # unknowns per row up to which relations are solved for
 ROUNDING = 200  # squares of the rounding error that a relation may miss by
+FLOAT32, FINE = 6e-8, 1e-4  # rounding of a message; of a direction, where nothing is overlooked
 ROWS, FEWEST = 3, 4_000  # rows per unknown, and in all, that relations are solved for on
 SPEED = 3e10  # products added up in a second, on a core or two
 PLAIN = "no two-valued column lies in the span"
@@ -36,7 +37,7 @@ class Recovered:
 
     columns: Bits  # found x rows, each up to complement, the most certain first
     residuals: Floats  # share of each column's variance that the span leaves open
-    certified: bool | None  # True: these are all. None: others may exist
+    certified: bool | None  # True: these are all that exact messages hold. None: others may exist
     note: str  # what is known, in a sentence
     method: str  # the way it was found
     rank: int  # of the centred messages
@@ -64,14 +65,22 @@ def recover_binary(
     clock = Clock(seconds)
     span = span_of(embeddings, centred=True, rank=rank)
     rng = numpy_generator(seed, "binary search")
-    signal = rank
-    if rank is None and span.rank == len(span.values):  # no cliff
+    if method == "noisy" or noise is not None:
+        return _noisy(span, rank, noise, rng, clock)
+    if (
+        method == "auto" and rank is None and span.rank == len(span.values)
+    ):  # no cliff: noise, or no wider than the span
         signal = edge(span.values, len(span.basis))
-    if method == "noisy" or noise is not None or (method == "auto" and rank is None and signal is not None):
-        return _noisy(span, signal, noise, rng, clock)
+        if signal is not None:
+            found = _exact(span, method, rng, clock) if span.rank <= QUICK else None
+            return found if found and len(found.columns) else _noisy(span, signal, noise, rng, clock)
+    return _exact(span, method, rng, clock)
+
+
+def _exact(span: Span, method: Method, rng: np.random.Generator, clock: Clock) -> Recovered:
     if method == "enumerate" or (method == "auto" and span.rank <= SMALL):
         return _enumerated(span)
-    if method == "null-space" or (method == "auto" and _solvable(span, seconds)):
+    if method == "null-space" or (method == "auto" and _solvable(span, clock.seconds)):
         return _related(span, rng, clock)
     if method == "lattice":
         return _reduced(span, rng, clock)
@@ -83,7 +92,7 @@ def _enumerated(span: Span) -> Recovered:
     for bits in binary_vectors(span).T:
         ledger.test(bits)
     note = f"all 2^{span.rank} candidates were tried" + ("" if len(ledger) else f": {PLAIN}")
-    return _recovered(ledger, True, note, "enumerate", span.rank)
+    return _recovered(ledger, _rounding(span) < FINE or None, note, "enumerate", span.rank)
 
 
 def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
@@ -144,7 +153,7 @@ def _reduced(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
 def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Noise: nothing is exact, so what is found is likely, and nothing is certified."""
     rows = len(span.basis)
-    rank = span.rank if rank is None else rank
+    rank = rank or edge(span.values, rows) or span.rank
     variances = span.values**2 / rows
     if noise is None and len(variances) == rank:
         raise ConfigError("Expected directions without signal to tell the noise by; give noise= its deviation.")
@@ -167,8 +176,9 @@ def _ledger(span: Span) -> Ledger:
 
 
 def _rounding(span: Span) -> float:
-    """What rounding of the messages is of the weakest direction: the next singular value over the last."""
-    return float(span.values[span.rank] / span.values[span.rank - 1]) if len(span.values) > span.rank else 0.0
+    """Rounding of the messages over the weakest direction: the next singular value, or what float32 would make it."""
+    wider = len(span.values) > span.rank
+    return float((span.values[span.rank] if wider else FLOAT32 * span.values[0]) / span.values[span.rank - 1])
 
 
 def _recovered(ledger: Ledger | Rough, certified: bool | None, note: str, method: str, rank: int) -> Recovered:

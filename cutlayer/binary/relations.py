@@ -55,8 +55,9 @@ def relations(points: Floats, null: float = NULL) -> Relations:
     gram /= np.outer(scale, scale)
     values, vectors = _smallest(gram, null)
     count = int((values < null).sum())
-    least = float(values[count]) if count < len(values) else 0.0
-    return Relations(count, least, _directions(vectors[:, :count] / scale[:, None], rank))
+    if count == len(values):  # too many to list: they confine nothing
+        return Relations(count, 0.0, np.eye(rank))
+    return Relations(count, float(values[count]), _directions(vectors[:, :count] / scale[:, None], rank))
 
 
 def _smallest(gram: Floats, null: float) -> tuple[Floats, Floats]:

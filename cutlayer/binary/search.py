@@ -29,7 +29,6 @@ STALE = 3  # rounds without gain that end a stage
 PROMISING = 0.9  # R^2 on the sample of a column worth a test on all rows; others end near 0.7
 LOW = 30  # rank up to which random starts are near enough to every column
 CHEAP = 100  # rank up to which linear programmes come before the lift
-MOST = 4  # found columns per dimension, beyond which all are sums of others
 
 
 class Search:
@@ -55,7 +54,7 @@ class Search:
             self._repeat(stage, STALE)
         separate(self.ledger)
         for _ in range(STALE):
-            if self.ledger.rank > 1 and len(self.ledger) < MOST * self.ledger.rank and not self.clock.over:
+            if self.ledger.rank > 1:
                 self._grow(self._drawn(self.ledger.independent))
 
     def _repeat(self, stage: Callable[[int], None], most: int) -> None:
@@ -105,7 +104,8 @@ def separate(ledger: Ledger) -> None:
     if not len(columns):
         return
     columns ^= columns.mean(axis=1, keepdims=True) > 0.5
-    sets = columns.astype(np.float32)
+    patterns, where = np.unique(np.packbits(columns, axis=0).T, axis=0, return_inverse=True)  # rows alike count once
+    sets = np.unpackbits(patterns.T, axis=0, count=len(columns)).astype(np.float32)
     both = sets @ sets.T
     while True:
         size = np.diagonal(both)
@@ -116,12 +116,13 @@ def separate(ledger: Ledger) -> None:
         inner = int((nested[:, outer] * size).argmax())
         sets[outer] -= sets[inner]
         both[outer] = both[:, outer] = sets @ sets[outer]
-    for bits in sets > 0.5:
-        ledger.test(bits)
+    levels = list(sets > 0.5)
     apart = both == 0
     for start in range(len(sets)):  # the level that is none of those which exclude each other
         family = [start]
         for other in np.flatnonzero(apart[start]):
             if apart[other, family].all():
                 family.append(int(other))
-        ledger.test(sets[family].sum(axis=0) < 0.5)
+        levels.append(sets[family].sum(axis=0) < 0.5)
+    for level in {bits.tobytes(): bits for bits in levels}.values():
+        ledger.test(level[where.ravel()])

@@ -21,6 +21,7 @@ from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS, STATISTICAL_BI
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
+from cutlayer.crypto.spectrum import factors
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 
 Words = NDArray[np.uint64]
@@ -61,14 +62,13 @@ class BfvPublicKey(PublicKey):
     def _product(self, chunk: PlainRows, packing: Packing, operands: tuple[Any, ...]) -> Any:
         """The bare sum of products; of all-zero rows a fresh zero, as SEAL has no ciphertext without randomness."""
         ctx, total = self._context, None
-        for group, polynomial in packing.multipliers(chunk, self.ring.modulus):
-            plain = ctx.plain(polynomial)
-            ctx.evaluator.transform_to_ntt_inplace(plain, ctx.first)
-            term = ctx.evaluator.multiply_plain(operands[group], plain)
-            if total is None:
-                total = term
-            else:
-                ctx.evaluator.add_inplace(total, term)
+        for groups, table in packing.multipliers(chunk):
+            for group, factor in zip(groups, factors(ctx, self.ring.bits, table), strict=True):
+                term = ctx.evaluator.multiply_plain(operands[group], factor)
+                if total is None:
+                    total = term
+                else:
+                    ctx.evaluator.add_inplace(total, term)
         if total is None:
             return self._encryptor.encrypt_zero()
         ctx.evaluator.transform_from_ntt_inplace(total)

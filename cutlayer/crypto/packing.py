@@ -22,7 +22,8 @@ from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError
 
 Words = NDArray[np.uint64]
-AT_ONCE = 128  # multipliers built together: 8 MB
+Integers = NDArray[np.int64]
+AT_ONCE = 128  # multipliers built together: 8 MB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Packing:
         for start in range(0, self.columns, self.width):
             yield slice(start, min(start + self.width, self.columns))
 
-    def operand(self, matrix: NDArray[np.int64]) -> Iterator[Words]:
+    def operand(self, matrix: Integers) -> Iterator[Words]:
         """One polynomial per ciphertext of the matrix, block by block."""
         for span in self.spans():
             block = matrix[:, span].astype(np.uint64)
@@ -99,22 +100,29 @@ class Packing:
                     polynomial[index * self.width : index * self.width + len(row)] = row
                 yield polynomial
 
-    def multipliers(self, chunk: PlainRows, modulus: int) -> Iterator[tuple[int, Words]]:
-        """(group, polynomial) for every group of columns that is not all zero in this chunk of rows."""
-        place = (chunk.rows * self.group + self.group - 1 - chunk.columns % self.group) * self.width
-        present, which = np.unique(chunk.columns // self.group, return_inverse=True)
+    @property
+    def run(self) -> int:
+        """The largest power of two that divides the width: every multiplier is a polynomial in X^run."""
+        return self.width & -self.width
+
+    def multipliers(self, chunk: PlainRows) -> Iterator[tuple[list[int], Integers]]:
+        """Some groups of columns that are not all zero in this chunk, and a row of coefficients for each.
+
+        Coefficients are those of 1, X^run, X^2run and so on, as all others are zero.
+        """
+        held = np.nonzero(chunk.values)[0]
+        rows, columns = chunk.rows[held], chunk.columns[held]
+        place = (rows * self.group + self.group - 1 - columns % self.group) * (self.width // self.run)
+        present, which = np.unique(columns // self.group, return_inverse=True)
         order = np.argsort(which, kind="stable")
         bounds = np.searchsorted(which[order], np.arange(0, len(present) + AT_ONCE, AT_ONCE))
         for number, (start, stop) in enumerate(pairwise(bounds)):
-            some, first = order[start:stop], number * AT_ONCE
-            table = np.zeros((min(AT_ONCE, len(present) - first), self.degree), np.int64)
-            np.add.at(table, (which[some] - first, place[some]), chunk.values[some])
-            table &= np.int64(modulus - 1)
-            for index, polynomial in enumerate(table.view(np.uint64)):
-                if polynomial.any():
-                    yield int(present[first + index]), polynomial
+            some, groups = order[start:stop], present[number * AT_ONCE : (number + 1) * AT_ONCE]
+            table = np.zeros((len(groups), self.degree // self.run), np.int64)
+            table[which[some] - number * AT_ONCE, place[some]] = chunk.values[held][some]
+            yield groups.tolist(), table
 
-    def chunks(self, rows: int) -> Iterator[tuple[slice, slice, NDArray[np.int64]]]:
+    def chunks(self, rows: int) -> Iterator[tuple[slice, slice, Integers]]:
         """Of each ciphertext of a product: its rows, its columns, and the coefficients that hold them."""
         for span in self.spans():
             for start in range(0, rows, self.capacity):
@@ -122,7 +130,7 @@ class Packing:
                 slots = np.arange(some.stop - start) * self.group + self.group - 1
                 yield some, span, slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
 
-    def read_operand(self, polynomials: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def read_operand(self, polynomials: list[Integers]) -> Integers:
         """Undo `operand`."""
         out = np.empty((self.rows, self.columns), np.int64)
         for block, span in enumerate(self.spans()):

@@ -11,6 +11,7 @@
 | statistical distance | 2^-40 or less per ciphertext | N * noise / (2 * flood), checked for every product |
 | Paillier modulus n | 3072 bits | NIST SP 800-57: 112 bits of security at 2048, 128 at 3072 |
 | Paillier slot | full product + 48 bits + 2 | a cover 2^48 times larger than what it hides, in every slot |
+| BFV operand | one polynomial in two from a 256-bit seed, SHAKE128 | public randomness; halves what crosses |
 | masks | uniform modulo t, `os.urandom` | perfect hiding in the ring |
 | key agreement | X25519, HKDF-SHA256, AES-256-CTR | 128 bits; one key per pair, run and purpose, one stream per step |
 """

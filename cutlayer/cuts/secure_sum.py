@@ -1,17 +1,18 @@
 """Secure sum: embeddings are added under masks; the label party sees their sum, and nobody anything else."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import one_of
-from cutlayer.crypto import Agreement, Residues, Ring, ZeroSum
+from cutlayer.crypto import Agreement, Ring, ZeroSum
 from cutlayer.cut import Meeting, Roster, Shape, collect
+from cutlayer.cuts.floating import FloatRing, OpenBlind, OpenHolder
 from cutlayer.cuts.masking import Blind, Holder, refuse_large, scheme_named
-from cutlayer.cuts.shares import Shares
+from cutlayer.cuts.shares import Numbers, Shares
 from cutlayer.cuts.sum import Sum
 from cutlayer.cuts.tap import Tap
 from cutlayer.defence import Role, Setting
@@ -37,7 +38,8 @@ class SecureSum(Sum):
     row and encryption costs one pass (docs/explanation-secure-sum.md says why that is safe). Deeper
     bottoms encrypt every batch, and their gradient needs W_mask too: `backward=secure` asks for it
     under encryption, `backward=plain` leaves it out, which is biased. A label party without columns
-    needs neither; then at least two feature parties must hide in each other's masks.
+    needs neither; then at least two feature parties must hide in each other's masks. `scheme=none` runs
+    the same messages in floats with W_mask in the clear: for accuracy experiments, it hides nothing.
 
     Guarantee: semi-honest parties that do not collude learn this and no more: the label party the sum,
     feature parties the gradient of the sum. 128 bits (cutlayer/crypto/parameters.py).
@@ -50,11 +52,11 @@ class SecureSum(Sum):
     def __init__(
         self,
         *,
-        scheme: Literal["bfv", "paillier"] = "bfv",
+        scheme: Literal["bfv", "paillier", "none"] = "bfv",
         bits: int = 40,
         backward: Literal["secure", "plain"] = "secure",
     ) -> None:
-        one_of("scheme", scheme, ("bfv", "paillier"))
+        one_of("scheme", scheme, ("bfv", "paillier", "none"))
         one_of("backward", backward, ("secure", "plain"))
         one_of("bits", str(bits), ("40", "48"))
         self.scheme = scheme
@@ -70,13 +72,12 @@ class SecureSum(Sum):
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Remember whose side this is; open the label party's bottom before its last layer."""
         self._setting = setting
-        self._scheme = scheme_named(self.scheme, Ring(self.bits, fraction=self.bits - BEFORE_POINT))
-        self._ring = self._scheme.ring
+        self._ring: Any = FloatRing() if self.scheme == "none" else Ring(self.bits, fraction=self.bits - BEFORE_POINT)
         self._early: list[Message] = []
         self._shares = Shares()
         self._zero_sum: ZeroSum | None = None
-        self._holder: Holder | None = None
-        self._blind: Blind | None = None
+        self._holder: Holder | OpenHolder | None = None
+        self._blind: Blind | OpenBlind | None = None
         self._deep = False
         self._tap = Tap(bottom) if setting.role is Role.LABEL_PARTY and bottom is not None else None
         return bottom if self._tap is None else self._tap
@@ -145,7 +146,7 @@ class SecureSum(Sum):
             label = roster.label_party
             inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
             inputs, deep = _sizes(inbox[label])
-            self._holder, self._deep = Holder(self._scheme, inputs, width, self._setting.private_seed), deep
+            self._holder, self._deep = self._hold(inputs, width), deep
             yield _bytes(batch, name, label, Kind.SETUP, self._holder.public())
             yield _bytes(batch, name, label, Kind.CIPHER, self._holder.operand())
             if deep and self.backward == "secure":
@@ -154,7 +155,7 @@ class SecureSum(Sum):
             inbox = yield from collect(batch, Kind.SETUP, others, self._early)
             self._zero_sum = agreement.meet({other: _data(inbox[other]) for other in others})
 
-    def _share(self, roster: Roster, batch: Batch, width: int) -> Talk[Residues]:
+    def _share(self, roster: Roster, batch: Batch, width: int) -> Talk[Numbers]:
         """Label party: its shares of X_a W_mask for these rows, fresh where it has none."""
         assert self._tap is not None
         holder, label = roster.feature_parties[0], roster.label_party
@@ -163,7 +164,7 @@ class SecureSum(Sum):
             yield send(batch, label, holder, Kind.SETUP, torch.tensor([inputs, int(self._deep)]))
             key = yield from collect(batch, Kind.SETUP, (holder,), self._early)
             operand = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
-            self._blind = Blind(self._scheme, inputs, width, _data(key[holder]), _data(operand[holder]))
+            self._blind = self._blinded(inputs, width, _data(key[holder]), _data(operand[holder]))
             if self._deep and self.backward == "secure":
                 transpose = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
                 self._blind.add_transpose(_data(transpose[holder]))
@@ -180,7 +181,7 @@ class SecureSum(Sum):
             self._shares.add(rows[places], mask)
         return self._shares.of(rows)
 
-    def _open_shares(self, roster: Roster, batch: Batch) -> Talk[Residues]:
+    def _open_shares(self, roster: Roster, batch: Batch) -> Talk[Numbers]:
         """The holder: its shares of X_a W_mask for these rows, decrypted where it has none."""
         assert self._holder is not None
         rows = batch.rows.cpu().numpy()
@@ -200,11 +201,22 @@ class SecureSum(Sum):
         opened = self._holder.open(_data(inbox[roster.label_party]), len(batch.rows), transposed=True)
         yield send(batch, name, roster.label_party, Kind.SHARE, torch.from_numpy(opened))
 
+    def _hold(self, inputs: int, width: int) -> Holder | OpenHolder:
+        seed = self._setting.private_seed
+        if self.scheme == "none":
+            return OpenHolder(inputs, width, seed)
+        return Holder(scheme_named(self.scheme, self._ring), inputs, width, seed)
+
+    def _blinded(self, inputs: int, width: int, key: bytes, operand: bytes) -> Blind | OpenBlind:
+        if self.scheme == "none":
+            return OpenBlind(inputs, width, operand, self._setting.private_seed)
+        return Blind(scheme_named(self.scheme, self._ring), inputs, width, key, operand)
+
     def _most(self, roster: Roster) -> float:
         """How large one party's part may be, so that the sum of all cannot wrap round."""
         return 2.0 ** (BEFORE_POINT - 1) / (len(roster.feature_parties) + 1)
 
-    def _residues(self, message: Message, batch: Batch) -> Residues:
+    def _residues(self, message: Message, batch: Batch) -> Numbers:
         return _matrix(message, (len(batch.rows), *message.payload.shape[1:]), self._ring)
 
 
@@ -226,13 +238,15 @@ def _data(message: Message) -> bytes:
     return message.payload.numpy().tobytes()
 
 
-def _matrix(message: Message, shape: tuple[int, ...], ring: Ring) -> Residues:
-    if message.payload.dtype is not torch.int64 or tuple(message.payload.shape) != shape:
+def _matrix(message: Message, shape: tuple[int, ...], ring: Any) -> Numbers:
+    wanted = torch.int64 if isinstance(ring, Ring) else torch.float64
+    if message.payload.dtype is not wanted or tuple(message.payload.shape) != shape:
         raise ProtocolError(
             f"Expected shares of shape {shape} from {message.sender}, got {tuple(message.payload.shape)} "
             f"of {message.payload.dtype}."
         )
-    return ring.check(message.payload.cpu().numpy(), f"what {message.sender} sent")
+    checked: Numbers = ring.check(message.payload.cpu().numpy(), f"what {message.sender} sent")
+    return checked
 
 
 def _sizes(message: Message) -> tuple[int, bool]:

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from cutlayer.crypto import layout
+from cutlayer.crypto import layout, parameters
 from cutlayer.crypto.bodies import polynomial_bytes, read_polynomials, write_polynomials
 from cutlayer.crypto.context import N, context_of
 from cutlayer.crypto.envelope import Form
 from cutlayer.crypto.flood import flood
 from cutlayer.crypto.parameters import BFV_SETS
+from cutlayer.crypto.spectrum import factors, spectrum_of, whole
 
 
 def test_plaintext_bytes_are_those_of_the_hexadecimal_form():
@@ -44,6 +45,8 @@ def test_the_parameters_are_those_of_the_table(bits):
     chosen, context = BFV_SETS[bits], context_of(bits)
     sizes = [prime.bit_length() for prime in context.primes[Form.KEY]]
     assert sizes == [*chosen.primes, chosen.special] and sum(sizes) == 217
+    for word in (" + ".join(map(str, chosen.primes)), f"±2^{chosen.flood} (t = 2^{bits})"):
+        assert word in parameters.__doc__
     assert context.seal.CoeffModulus.MaxBitCount(N) == 218  # what 128-bit security allows
     assert context.context.first_context_data().qualifiers().sec_level == context.seal.sec_level_type.tc128
 
@@ -89,3 +92,26 @@ def test_small_floods_are_right_too():
         words.astype(np.int64) > 50, words.astype(np.int64) - np.array([[101], [103]]), words.astype(np.int64)
     )
     assert np.array_equal(centred[0], centred[1]) and sorted(set(centred[0].tolist())) == list(range(-8, 8))
+
+
+@pytest.mark.parametrize("bits", BFV_SETS)
+@pytest.mark.parametrize("run", [32, 64, 1024, 8192])
+def test_the_short_transform_equals_the_whole(bits, run):
+    context, rng = context_of(bits), np.random.default_rng(run)
+    for size in (1, 1000, 2**25):
+        table = rng.integers(-size, size, (3, N // run), endpoint=True)
+        table[0] = size
+        assert spectrum_of(bits, run).holds(table)
+        for row, plain in zip(table, factors(context, bits, table), strict=True):
+            polynomial = np.zeros(N, np.int64)
+            polynomial[::run] = row & ((1 << bits) - 1)
+            assert plain.to_bytes() == whole(context, polynomial.view(np.uint64)).to_bytes()
+
+
+def test_numbers_too_large_for_the_short_transform_take_the_whole():
+    context, table = context_of(40), np.full((1, 256), -(2**39))
+    assert not spectrum_of(40, 32).holds(table)
+    polynomial = np.zeros(N, np.uint64)
+    polynomial[::32] = 2**39
+    (plain,) = factors(context, 40, table)
+    assert plain.to_bytes() == whole(context, polynomial).to_bytes()

@@ -77,7 +77,7 @@ def reference(task: Task, plan: Plan, mask: torch.Tensor):
     return session
 
 
-@pytest.mark.parametrize("scheme", ["bfv", "paillier"])
+@pytest.mark.parametrize("scheme", ["bfv", "paillier", "none"])
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("parties", [2, 3, 5])
 def test_training_equals_the_plaintext_network_that_starts_at_the_shifted_weights(parties, deep, scheme, monkeypatch):
@@ -98,6 +98,8 @@ def test_training_equals_the_plaintext_network_that_starts_at_the_shifted_weight
 def weights_of(session) -> torch.Tensor:
     holder = holder_of(session)
     inputs = holder.weights.shape[0]
+    if holder.weights.dtype == np.float64:  # scheme=none
+        return torch.from_numpy(holder.weights).float()
     weights = torch.from_numpy(np.ldexp(holder.weights.astype(np.float64), -places_of(inputs))).float()
     assert weights.abs().max() <= bound_of(inputs)
     return weights

@@ -1,0 +1,200 @@
+"""Encrypted layer: between a bottom and the top lies a linear layer whose weights nobody holds."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutlayer._validate import at_least, one_of, positive
+from cutlayer.crypto import Residues, Ring
+from cutlayer.cut import Cut, Meeting, Roster, Shape, collect
+from cutlayer.cuts.kept import Kept
+from cutlayer.cuts.layer_ends import NoiseEnd, Terms, WeightsEnd
+from cutlayer.cuts.masking import SIZES, scheme_named
+from cutlayer.cuts.payload import bytes_in, bytes_message, residues_in
+from cutlayer.defence import Setting
+from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
+from cutlayer.rng import derive, numpy_generator
+from cutlayer.wire import Encoding
+
+HEADER = 4  # bytes before a key: how wide the embedding is
+
+
+class EncryptedLayer(Cut):
+    """Each feature party's embedding alpha passes a linear layer W; the top gets the sum of all alpha W.
+
+    The label party holds W~ = W - N, the feature party N, the noise that it has added so far, and the key.
+    Forward, the label party turns [alpha] into alpha W~ under a mask; the feature party decrypts, adds
+    alpha N, and the label party takes the mask off: alpha W. Backward, [alpha] becomes alpha^T delta under
+    a mask, to which the feature party adds fresh noise n / lr; the label party steps W~ by it and so hides
+    n there, which the feature party adds to N. [N] from before that makes delta (W~ + N)^T, which the
+    feature party opens: the gradient of its embedding. All of it equals a plaintext network with one
+    nn.Linear(m, width, bias=False) per feature party, trained by plain SGD at `lr`, up to fixed point.
+
+    `width` is what the layers put out. The label party's own embedding, if any, must have it too and is
+    added. `lr` belongs to these layers alone and stays as it is: an optimiser such as Adam would need the
+    bare gradient, which nobody has. 0.1 fits a mean loss; FATE's 0.9 is for its own scaling of the loss.
+
+    Unlike FATE's floats under noise of +-2^10, the masks are uniform in a ring of 2^bits and hide perfectly.
+    The noise n cannot be: it is scaled by lr. n / lr is uniform over half the ring on the grid of
+    alpha^T delta: with 40 bits and batches of 256, within +-2^12, on a grid of 2^-26.
+
+    Guarantee: semi-honest parties that do not collude learn this and no more: the label party alpha W,
+    a feature party delta W^T (128 bits, cutlayer/crypto/parameters.py). n hides alpha^T delta, and so W,
+    statistically: a number g of it shows with probability |g| / 2^13 per batch (40 bits, batches of 256).
+    Does not hide: what alpha W says, of each feature party apart, nor what gradients say of labels. N
+    starts at zero: until the first step the label party knows W, and where width >= m solves for the
+    alpha of all rows that it sees in that time.
+    Specification: baselines, section 11.
+    Paper: Zhang et al., GELU-Net (IJCAI 2018); Zhang and Zhu (arXiv:2007.06849); as in FATE 1.x.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int = 16,
+        lr: float = 0.1,
+        scheme: Literal["bfv", "paillier"] = "bfv",
+        bits: int = 40,
+    ) -> None:
+        at_least("width", width, 1)
+        positive("lr", lr)
+        one_of("scheme", scheme, ("bfv", "paillier"))
+        one_of("bits", str(bits), ("40", "48"))
+        self.width = width
+        self.lr = lr
+        self.scheme = scheme
+        self.bits = bits
+
+    @property
+    def memory(self) -> nn.Module:
+        """W~ of every feature party at the label party, N at a feature party."""
+        return self._kept
+
+    def shape(self, shapes: list[Shape]) -> Shape:
+        """The layers' width, whatever widths come in."""
+        if any(len(shape) != 1 for shape in shapes):
+            raise ConfigError(f"Expected flat embeddings for encrypted-layer, got shapes {shapes}; use a flat bottom.")
+        return (self.width,)
+
+    def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
+        """Remember whose side this is."""
+        self._setting = setting
+        self._scheme = scheme_named(self.scheme, Ring(self.bits, fraction=0))
+        self._ring = self._scheme.ring
+        self._kept = Kept()
+        self._early: list[Message] = []
+        self._end: NoiseEnd | None = None  # at a feature party
+        self._ends: dict[str, WeightsEnd] = {}  # at the label party
+        self._next: dict[str, Residues] = {}  # W~ after this batch
+        return bottom
+
+    def offer(
+        self, name: str, roster: Roster, batch: Batch, embedding: Tensor, encoding: Encoding = Encoding.PLAIN
+    ) -> Talk[Tensor | None]:
+        """Feature party: have the embedding multiplied by W, then help with both gradients; return its own."""
+        label, rows = roster.label_party, len(embedding)
+        if self._end is None:
+            self._end = self._noise_end(embedding.shape[1])
+            key = embedding.shape[1].to_bytes(HEADER, "little") + self._end.secret.public.to_bytes()
+            yield bytes_message(batch, name, label, Kind.SETUP, key)
+        end = self._end
+        end.noise = self._noise(end.terms)
+        yield bytes_message(batch, name, label, Kind.CIPHER, end.forward(embedding))
+        inbox = yield from collect(batch, Kind.CIPHER, (label,))
+        product = end.complete(bytes_in(inbox[label]), embedding, batch.step)
+        yield send(batch, name, label, Kind.SHARE, torch.from_numpy(product))
+        if batch.phase is not Phase.TRAIN:
+            return None
+        yield bytes_message(batch, name, label, Kind.CIPHER, end.operand(embedding))
+        inbox = yield from collect(batch, Kind.CIPHER, (label,))
+        disturbed, noise = end.disturb(bytes_in(inbox[label]), rows, batch.step)
+        yield send(batch, name, label, Kind.SHARE, torch.from_numpy(disturbed))
+        # N as it was when alpha W was made: the label party's W~ is from before its step, too.
+        yield bytes_message(batch, name, label, Kind.CIPHER, end.encrypted_noise(rows))
+        self._kept.put("noise", noise)
+        inbox = yield from collect(batch, Kind.CIPHER, (label,))
+        gradient = end.gradient(bytes_in(inbox[label]), rows).to(embedding)
+        yield Message(batch, name, name, Kind.GRADIENT, gradient)
+        return gradient
+
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+        """Label party: multiply every embedding by W~ blind, open alpha W, add up."""
+        if own is not None and own.shape[1] != self.width:
+            raise ConfigError(
+                f"Expected an embedding of width {self.width} from the label party for encrypted-layer, got "
+                f"{own.shape[1]}; use one width for both."
+            )
+        label, names = roster.label_party, roster.feature_parties
+        inbox = yield from collect(batch, Kind.SETUP, [n for n in names if n not in self._ends], self._early)
+        for name, message in inbox.items():
+            self._ends[name] = self._weights_end(message)
+        inbox = yield from collect(batch, Kind.CIPHER, names, self._early)
+        for name in names:
+            end, kept = self._ends[name], self._kept.find(f"weights {name}")
+            assert kept is not None
+            end.weights = kept
+            product = end.forward(bytes_in(inbox[name]), len(batch.rows))
+            yield bytes_message(batch, label, name, Kind.CIPHER, product)
+        inbox = yield from collect(batch, Kind.SHARE, names, self._early)
+        shape = (len(batch.rows), self.width)
+        opened = {n: self._ends[n].open(residues_in(inbox[n], shape, self._ring)).float() for n in names}
+        yield Message(batch, label, label, Kind.SUM, torch.cat([*opened.values()], dim=1))
+        training = batch.phase is Phase.TRAIN
+        arrived = {n: some.to(batch.rows.device).requires_grad_(training) for n, some in opened.items()}
+        first, *rest = [part for n in roster.order if (part := arrived.get(n, own)) is not None]
+        return Meeting(sum(rest, start=first), arrived)
+
+    def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
+        """Label party: the layers' own step, by the gradients as they are."""
+        label, rows = roster.label_party, len(batch.rows)
+        inbox = yield from collect(batch, Kind.CIPHER, gradients, self._early)
+        for name, delta in gradients.items():
+            product = self._ends[name].weights_gradient(bytes_in(inbox[name]), delta)
+            yield bytes_message(batch, label, name, Kind.CIPHER, product)
+        inbox = yield from collect(batch, Kind.SHARE, gradients, self._early)
+        for name in gradients:
+            end = self._ends[name]
+            share = residues_in(inbox[name], (end.terms.inputs, self.width), self._ring)
+            self._next[name] = end.stepped(share, rows)
+
+    def scatter(
+        self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor], encoding: Encoding = Encoding.PLAIN
+    ) -> Talk[None]:
+        """Label party: send each feature party the gradient of its embedding, by the weights before their step."""
+        inbox = yield from collect(batch, Kind.CIPHER, gradients, self._early)
+        for name, delta in gradients.items():
+            product = self._ends[name].gradient(bytes_in(inbox[name]), delta, batch.step)
+            yield bytes_message(batch, roster.label_party, name, Kind.CIPHER, product)
+            self._kept.put(f"weights {name}", self._next.pop(name))
+
+    def _noise_end(self, inputs: int) -> NoiseEnd:
+        terms = self._terms(inputs)
+        return NoiseEnd(self._scheme, terms, self._noise(terms), self._setting.private_seed)
+
+    def _noise(self, terms: Terms) -> Residues:
+        noise = self._kept.find("noise")
+        return np.zeros((terms.inputs, self.width), np.int64) if noise is None else noise
+
+    def _weights_end(self, message: Message) -> WeightsEnd:
+        """The label party's end for a feature party that introduced itself; its weights, if they are new, drawn."""
+        data, name = bytes_in(message), message.sender
+        inputs = int.from_bytes(data[:HEADER], "little")
+        if not 0 < inputs <= SIZES:
+            raise ProtocolError(f"Expected an embedding of at most {SIZES} numbers from {name}, got {inputs}.")
+        terms, weights = self._terms(inputs), self._kept.find(f"weights {name}")
+        public = self._scheme.read_key(data[HEADER:])
+        if weights is None:
+            bound = inputs**-0.5  # as nn.Linear starts
+            rng = numpy_generator(self._setting.private_seed, "layer", name)
+            weights = self._ring.encode(rng.uniform(-bound, bound, (inputs, self.width)), terms.places.weights)
+            self._kept.put(f"weights {name}", weights)
+        if weights.shape != (inputs, self.width):
+            raise ProtocolError(f"Expected an embedding of {len(weights)} numbers from {name}, got {inputs}.")
+        return WeightsEnd(public, terms, weights, derive(self._setting.private_seed, "layer", name))
+
+    def _terms(self, inputs: int) -> Terms:
+        return Terms(self._ring, inputs, self.width, self.lr)

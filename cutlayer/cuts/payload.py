@@ -1,0 +1,32 @@
+"""Payloads of secure cuts: bytes and residues into messages, and back out of a peer's with every check."""
+
+import torch
+
+from cutlayer.crypto import Residues, Ring
+from cutlayer.errors import DataError, ProtocolError
+from cutlayer.message import Batch, Kind, Message, send
+
+
+def bytes_message(batch: Batch, sender: str, receiver: str, kind: Kind, data: bytes) -> Message:
+    """A message of bytes: a key or ciphertexts."""
+    return send(batch, sender, receiver, kind, torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def bytes_in(message: Message) -> bytes:
+    """The bytes that a peer sent."""
+    if message.payload.dtype is not torch.uint8 or message.payload.ndim != 1:
+        raise ProtocolError(f"Expected bytes from {message.sender}, got {message.payload.dtype} numbers.")
+    return message.payload.cpu().numpy().tobytes()
+
+
+def residues_in(message: Message, shape: tuple[int, int], ring: Ring) -> Residues:
+    """The matrix of residues that a peer sent, of exactly this shape."""
+    payload = message.payload
+    if payload.dtype is not torch.int64 or tuple(payload.shape) != shape:
+        raise ProtocolError(
+            f"Expected shares of shape {shape} from {message.sender}, got {tuple(payload.shape)} of {payload.dtype}."
+        )
+    try:
+        return ring.check(payload.cpu().numpy(), f"what {message.sender} sent")
+    except DataError as error:
+        raise ProtocolError(str(error)) from error

@@ -4,11 +4,13 @@ import sys
 from typing import Any
 
 from cutlayer.attack import Attack
+from cutlayer.binary.recover import Recovered as Recovered
+from cutlayer.binary.recover import recover_binary as recover_binary
 from cutlayer.spec import find
 
 _found = {cls.__name__: cls for cls in find(sys.modules[__name__], Attack).values()}
 globals().update(_found)
-__all__ = sorted(_found)
+__all__ = sorted([*_found, "Recovered", "recover_binary"])
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from cutlayer.binary.polish import Bits, Floats, lloyd, unit
 NEAR = 0.05  # of the distance between the levels: how far a value may lie from its level
 SAME = 1 - 1e-4  # cosine of directions that cannot be told apart before the bits are compared
 INDEPENDENT = 1e-4  # of its length: what a direction must have outside the span of those found to count
-FEW, MOST = 16, 2  # found columns, in all and per dimension, beyond which mere sums of others are not added
+FEW, MOST = 16, 4  # found columns, in all and per dimension, beyond which mere sums of others are not added
 AT_ONCE = 2_000_000  # values held at a time
 
 

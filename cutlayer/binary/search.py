@@ -16,7 +16,7 @@ from cutlayer.binary.clock import Clock
 from cutlayer.binary.ledger import Ledger
 from cutlayer.binary.lift import fit
 from cutlayer.binary.noise import Rough
-from cutlayer.binary.polish import RULES, Floats, Singles, climb, polish, unit
+from cutlayer.binary.polish import RULES, Floats, Rule, Singles, climb, polish, unit
 from cutlayer.binary.polytope import maximise
 
 SAMPLE, OUTER = 20_000, 1_000  # rows that seeds are grown on; rows far out that programmes heed too
@@ -45,6 +45,7 @@ class Search:
 
     def run(self) -> None:
         """Fill the ledger. Under noise no column stays between two walls, so there are no programmes."""
+        self._repeat(self.skewed, 1)
         self._repeat(self.climbed, 1)
         if isinstance(self.ledger, Rough):
             self._repeat(self.climbed if self.fast.shape[1] <= LOW else self.lifted, STALE)
@@ -63,6 +64,10 @@ class Search:
             before = self.ledger.rank
             stage(stale)
             stale = 0 if self.ledger.rank > before else stale + 1
+
+    def skewed(self, _: int) -> None:
+        """The levels of one-hot groups come before their sums, for they are rarer."""
+        self._grow(self._drawn(self.ledger.complement()), ("skewness",))
 
     def climbed(self, _: int) -> None:
         """Starts from everywhere but the found directions."""
@@ -91,8 +96,8 @@ class Search:
         drawn = basis @ self.rng.standard_normal((basis.shape[1], STARTS))
         return unit(drawn).astype(np.float32)
 
-    def _grow(self, starts: Singles) -> None:
-        for rule in RULES:
+    def _grow(self, starts: Singles, rules: tuple[Rule, ...] = RULES) -> None:
+        for rule in rules:
             if not self.clock.over:
                 ends, explained = polish(self.fast, climb(self.fast, starts, rule))
                 self.ledger.offer(ends[:, explained > self.least].astype(np.float64))

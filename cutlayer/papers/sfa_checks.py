@@ -119,7 +119,8 @@ def _mask(run: Run) -> Tensor:
     cut = run.session.parties[run.task.feature_parties[0]].cut
     assert isinstance(cut, SecureSum) and cut._holder is not None
     weights = cut._holder.weights
-    return torch.from_numpy(np.ldexp(weights.astype(np.float64), -places_of(len(weights))))
+    places = places_of(len(weights)) if weights.dtype == np.int64 else 0  # scheme=none holds floats
+    return torch.from_numpy(np.ldexp(weights.astype(np.float64), -places))
 
 
 @torch.no_grad()

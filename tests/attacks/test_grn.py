@@ -35,7 +35,7 @@ def layer(inputs: int, width: int) -> nn.Linear:
 
 
 @cache
-def run_of(parties: int = 2, secure: bool = True) -> cl.Run:
+def run_of(parties: int = 2, secure: bool = True, scheme: str = "bfv") -> cl.Run:
     """A short training on uniform columns, whose label party holds four of them."""
     draws = generator(1, "grn")
     features = {f"p{i}": Features(torch.rand(ROWS, 4, generator=draws)) for i in range(parties)}
@@ -44,7 +44,7 @@ def run_of(parties: int = 2, secure: bool = True) -> cl.Run:
     task = Task("toy", features, labels, "p0", Goal.BINARY, ("no", "yes"), rows[TEST:], rows[:TEST])
     made = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=8"), "width": 8}
     recipe = cl.Recipe(epochs=1, batch_size=50, lr=0.05)
-    return cl.train(task, cut=SecureSum() if secure else cl.Sum(), recipe=recipe, keep="none", **made)
+    return cl.train(task, cut=SecureSum(scheme=scheme) if secure else cl.Sum(), recipe=recipe, keep="none", **made)
 
 
 def view_of_run(run: cl.Run, attack: Grn) -> cl.View:
@@ -108,6 +108,8 @@ def test_what_is_read_of_a_secure_sum():
     _, sent = Grn(reads="message")._read(view_of_run(run, attack))
     assert -(2**15) <= float(sent.min()) < -(2**14) and 2**14 < float(sent.max()) < 2**15
     assert float(sent.std()) == pytest.approx(2**16 / 12**0.5, rel=0.05)  # uniform: nothing shows
+    _, floats = Grn(reads="message")._read(view_of_run(run_of(scheme="none"), attack))
+    assert float(floats.abs().max()) < 10 * float(seen.abs().max())  # masks in floats are as large as what they hide
 
 
 def test_masks_hide_and_a_learned_mask_undoes_them():

@@ -11,7 +11,7 @@ import cutlayer.cuts.masking as masking
 from cutlayer import training
 from cutlayer.cut import Cut
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
-from cutlayer.cuts.layer_ends import NoiseEnd, WeightsEnd, stretch
+from cutlayer.cuts.layer_ends import NoiseEnd, stretch
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
@@ -181,7 +181,7 @@ def test_only_keys_ciphertexts_and_uniform_shares_cross(monkeypatch):
 
 
 def test_what_each_side_opens_is_noted_and_crosses_nothing():
-    task, session, transcript = recorded(parties=3)
+    task, _, transcript = recorded(parties=3)
     assert transcript.bytes["p0", "p0", Phase.TRAIN] == transcript.bytes["p1", "p1", Phase.TRAIN] == 0
     rows, opened, _ = transcript.channels["p0", "p0", Kind.SUM, Phase.TRAIN].read()
     assert opened.shape == (ROWS, 2 * WIDTH) and set(rows.tolist()) == set(task.train.tolist())
@@ -192,8 +192,8 @@ def test_what_each_side_opens_is_noted_and_crosses_nothing():
 
 def test_until_the_first_step_the_label_party_knows_w_and_solves_for_the_embedding():
     """A weakness of the protocol: N starts at zero. One step later the same sum gives nothing like it."""
-    task, transcript = make_task(), Transcript(Keep("all"))
-    session = assemble(task, plan_of(), transcript.record)
+    task = make_task()
+    session = assemble(task, plan_of(), lambda message: None)
     feature = session.parties["p1"]
     for known in (True, False):
         transcript = Transcript()
@@ -203,13 +203,13 @@ def test_until_the_first_step_the_label_party_knows_w_and_solves_for_the_embeddi
         mine = label._ring.decode(label._kept.find("weights p1"), label._ends["p1"].terms.places.weights)
         guess = opened @ torch.linalg.pinv(torch.from_numpy(mine))
         alpha = feature.bottom(task.features["p1"].values[task.test]).detach()
-        assert ((guess - alpha).abs().max() < 0.02) is known or float((guess - alpha).abs().max()) > 0.2
-        assert bool((guess - alpha).abs().max() < 0.02) is known
+        error = float((guess - alpha).abs().max())
+        assert error < 0.05 if known else error > 0.5
         session.train_epoch(0, task.train)
 
 
 def test_noise_accumulates_step_by_step():
-    task, session, _ = recorded(epochs=2)
+    _, session, _ = recorded(epochs=2)
     end, seed = session.parties["p1"].cut._end, session.parties["p1"].setting.private_seed
     draws = [stretch(seed, "noise", step, (WIDTH, WIDTH), 39) for step in range(session.step)]
     steps = [end.terms.step(draw, 8) for draw in draws]
@@ -340,7 +340,9 @@ def test_the_joint_input_has_the_layers_width_and_the_label_party_must_match_it(
         session.predict(task.test)
 
 
-@pytest.mark.parametrize("settings", [{"width": 0}, {"lr": 0.0}, {"lr": float("nan")}, {"bits": 32}, {"scheme": "ckks"}])
+@pytest.mark.parametrize(
+    "settings", [{"width": 0}, {"lr": 0.0}, {"lr": float("nan")}, {"bits": 32}, {"scheme": "ckks"}]
+)
 def test_settings_outside_what_is_allowed_are_refused(settings):
     with pytest.raises(ConfigError):
         EncryptedLayer(**settings)
@@ -349,4 +351,3 @@ def test_settings_outside_what_is_allowed_are_refused(settings):
 def test_it_is_spelt_on_the_command_line():
     cut = parse("encrypted-layer:width=8,bits=48", cutlayer.cuts, Cut, "cut")
     assert isinstance(cut, EncryptedLayer) and describe(cut) == "encrypted-layer:width=8,bits=48"
-    assert isinstance(WeightsEnd, type)

@@ -2,26 +2,37 @@
 
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 import torch
 
 import cutlayer as cl
 from cutlayer import words
+from cutlayer.attacks import recover_binary
 from cutlayer.codebook import target_codes
 from cutlayer.data.split import recut
 from cutlayer.models import named
-from cutlayer.papers import hashvfl, jobs
+from cutlayer.papers import binary, hashvfl, jobs
+from cutlayer.papers.binary_checks import conditions, fabricated, synthetic
 from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
-from cutlayer.papers.reproduce import read, reproduce, row, save
+from cutlayer.papers.reproduce import read, reproduce, row, save, tables_of
+from cutlayer.training import train_plan
 
 TINY = Job(data="wine:label_party=server", bottom="mlp:hidden=8", top="mlp", width=4, epochs=1, batch_size=32)
 
 
+NAMES = {
+    hashvfl: {"2", "3", "4", "5", "6", "7", "8", "10", "figure 4", "figure 5", "figure 6"},
+    binary: {"columns", "figure 4", "figure 5"},
+}
+
+
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_cell_names_things_that_exist(quick):
-    tables = hashvfl.tables(quick)
-    assert {"2", "3", "5", "6", "7", "8", "10", "figure 4", "figure 5", "figure 6"} <= set(tables)
+@pytest.mark.parametrize("paper", NAMES)
+def test_every_cell_names_things_that_exist(paper, quick):
+    tables = paper.tables(quick)
+    assert set(tables) == NAMES[paper]
     for cells in tables.values():
         for cell in cells:
             words.defences([cell.job.defence])
@@ -31,8 +42,23 @@ def test_every_cell_names_things_that_exist(quick):
             assert cell.job.data.split(":")[0] in cl.data.names()
             kind, _, name = cell.read.partition(":")
             assert kind in ("accuracy", "check") or name in cell.job.attacks, cell
+            for check in cell.job.checks:
+                module, _, function = check.partition(":")
+                assert callable(getattr(import_module(f"cutlayer.papers.{module}"), function))
     papers = {cell.paper for cells in tables.values() for cell in cells if cell.paper is not None}
-    assert {97.75, 98.99, 85.24, 1.31} <= papers
+    assert ({97.75, 98.99, 85.24, 1.31} if paper is hashvfl else {1, 4, 5, 15}) <= papers
+
+
+def test_a_paper_is_found_by_its_name():
+    with pytest.raises(cl.ConfigError, match="Unknown paper 'hash'"):
+        tables_of("hash", True)
+
+
+def test_an_unknown_dataset_is_refused_and_a_table_without_the_dataset_is_left_out(tmp_path):
+    with pytest.raises(cl.ConfigError, match="Unknown dataset 'mnits'"):
+        reproduce("hashvfl", datasets=["mnits"], folder=tmp_path, run=False)
+    found = reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
+    assert "figure 4" not in found and "2" in found  # the paper draws it for other datasets
 
 
 def test_tables_share_trainings():
@@ -151,3 +177,40 @@ def test_columns_are_dealt_out_again_by_share():
     assert [len(f.columns) for f in table.features.values()] == [f.values.shape[1] for f in table.features.values()]
     with pytest.raises(cl.ConfigError, match="a share for each of 2 parties"):
         recut(task, (1.0,))
+
+
+def test_numbers_are_read_off_an_attacks_detail():
+    detail = "4 of 5 two-valued columns exact, 9 claimed, the first right on 98.76% of rows"
+    finding = {
+        "status": "done",
+        "metric": "column accuracy",
+        "value": 0.9,
+        "baseline": 0.7,
+        "detail": detail,
+        "seconds": 2.5,
+    }
+    outcome = {"job": {"attacks": ["binary-search"]}, "findings": [finding]}
+    kinds = {"exact": 4, "claimed": 9, "first": 98.76, "seconds": 2.5, "attack": 90, "baseline": 70}
+    for kind, value in kinds.items():
+        assert read(outcome, f"{kind}:binary-search") == pytest.approx(value)
+    finding["detail"] = "0 of 5 two-valued columns exact, 0 claimed"
+    assert read(outcome, "first:binary-search") is None
+
+
+@pytest.fixture(scope="module")
+def linear_run():
+    task = cl.data.breast_cancer()
+    bottom, top = named.bottom("linear"), named.top("relu-mlp:hidden=30-10")
+    plan = cl.Plan(bottoms=bottom, top=top, width=40, cut=cl.Sum(), defences=words.defences(["masquerade"]))
+    return train_plan(task, plan)
+
+
+def test_masquerade_is_checked_by_its_fabricated_bit_and_the_weights_by_their_rank(linear_run):
+    found = fabricated(linear_run)
+    assert found == {"solutions": 1.0, "the bit": 1.0}
+    assert 1e-4 < conditions(linear_run)["weights"] <= 1
+
+
+def test_the_synthetic_messages_hold_three_binary_columns():
+    found = recover_binary(synthetic(12, rows=2_000))
+    assert len(found.columns) == 3 and found.certified

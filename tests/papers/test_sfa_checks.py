@@ -29,10 +29,10 @@ def make_task(mix: float, own: bool = True) -> Task:
 
 
 @cache
-def run_of(mix: float = 0.0, secure: bool = True, own: bool = True) -> cl.Run:
+def run_of(mix: float = 0.0, secure: bool = True, own: bool = True, scheme: str = "bfv") -> cl.Run:
     made = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=4"), "width": 5}
     recipe = cl.Recipe(epochs=1, batch_size=250, lr=0.01)
-    cut = SecureSum() if secure else cl.Sum()
+    cut = SecureSum(scheme=scheme) if secure else cl.Sum()
     return cl.train(make_task(mix, own), cut=cut, recipe=recipe, keep="none", **made)
 
 
@@ -52,6 +52,8 @@ def test_regression_finds_the_mask_as_far_as_columns_are_unrelated():
     near, far = sfa_checks.mask_regression(run_of()), sfa_checks.mask_regression(run_of(mix=0.5))
     assert near["W_mask"] < 0.05 and near["mask"] < 0.05 and near["embeddings"] < 0.1
     assert near["explained by own columns"] < 0.01
+    floats = sfa_checks.mask_regression(run_of(scheme="none"))
+    assert floats["W_mask"] < 0.05 and floats["embeddings beyond own columns"] < 1e-6
     assert far["W_mask"] > 0.1 and far["embeddings"] > 0.5
     assert far["explained by own columns"] == pytest.approx(0.5, abs=0.05)  # equal shares
     assert max(one["embeddings beyond own columns"] for one in (near, far)) < 1e-3  # no mask is left there

@@ -77,7 +77,7 @@ class Blend(Defence):
 
 
 class GaussianColumns(Defence):
-    """What failed: add noise to two-valued columns, once per record, instead of answering at random."""
+    """What was no better: add noise to two-valued columns, once per record, instead of answering at random."""
 
     def __init__(self, *, std: float = 0.74) -> None:
         self.std = std

@@ -39,12 +39,13 @@ class EncryptedLayer(Cut):
     bare gradient, which nobody has. 0.1 fits a mean loss; FATE's 0.9 is for its own scaling of the loss.
 
     Unlike FATE's floats under noise of +-2^10, the masks are uniform in a ring of 2^bits and hide perfectly.
-    The noise n cannot be: it is scaled by lr. n / lr is uniform over half the ring on the grid of
-    alpha^T delta: with 40 bits and batches of 256, within +-2^12, on a grid of 2^-26.
+    The noise n cannot be, as lr scales it: n / lr is uniform over half the ring, which with 40 bits and
+    batches of up to 256 is +-2^12 on a grid of 2^-26. It is stretched from the private seed, so runs repeat.
 
     Guarantee: semi-honest parties that do not collude learn this and no more: the label party alpha W,
-    a feature party delta W^T (128 bits, cutlayer/crypto/parameters.py). n hides alpha^T delta, and so W,
-    statistically: a number g of it shows with probability |g| / 2^13 per batch (40 bits, batches of 256).
+    a feature party delta W^T, both blurred by as much as rounding does (128 bits, crypto/parameters.py).
+    n hides alpha^T delta, and so W, statistically: a number g of it shows with probability |g| / 2^13 per
+    batch (40 bits, batches of up to 256).
     Does not hide: what alpha W says, of each feature party apart, nor what gradients say of labels. N
     starts at zero: until the first step the label party knows W, and where width >= m solves for the
     alpha of all rows that it sees in that time.

@@ -23,9 +23,9 @@ class Masquerade(Defence):
 
     Guarantee: none (heuristic). Algorithm 1 finds the fabricated bits and, unless training happens to
     put a column into the span, none of the real ones.
-    Does not hide: a column that lies close to the span that is left; attack binary-unmask takes the
-    fabricated bit out and reads such columns. Nor does a lower rank make different records of a table
-    of categories alike: whoever knows some records can learn to read the others.
+    Does not hide: a column that lies close to the span that is left, as most do; attack binary-unmask
+    takes the fabricated bit out and reads them. One-hot groups stay in the span exactly, up to a constant.
+    Nor does a lower rank make different records of a table of categories alike.
     Specification: binary-reconstruction, section 4.
     Paper: Ye et al., Feature Reconstruction Attacks and Countermeasures of DNN training in Vertical
     Federated Learning (arXiv:2210.06771), Algorithm 4.

@@ -10,6 +10,7 @@ from torch import nn
 
 import cutlayer.defences
 from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.errors import ConfigError
 from cutlayer.spec import describe, find, parse
 
 FOUND = find(cutlayer.defences, Defence)
@@ -93,6 +94,17 @@ def test_labels_keep_their_rows_and_their_input(defence, role):
         assert torch.equal(one, labels), "labels belong to the label party"
 
 
+def accepted(defence, setting, *models):
+    """The first model that a defence does not refuse."""
+    for model in models[:-1]:
+        try:
+            defence.model(copy.deepcopy(model), setting)
+            return model
+        except ConfigError:
+            continue
+    return models[-1]
+
+
 @pytest.mark.parametrize(
     ("role", "part"),
     [(Role.FEATURE_PARTY, "bottom"), (Role.LABEL_PARTY, "bottom"), (Role.LABEL_PARTY, "top")],
@@ -100,7 +112,8 @@ def test_labels_keep_their_rows_and_their_input(defence, role):
 def test_models_are_returned_anew_and_repeatably(defence, role, part):
     with torch.random.fork_rng(devices=[]):
         width = defence.width(4, classes=2)
-        model = nn.Sequential(nn.Linear(BOTTOM_INPUTS, 8), nn.ReLU(), nn.Linear(8, width))
+        layers = nn.Sequential(nn.Linear(BOTTOM_INPUTS, 8), nn.ReLU(), nn.Linear(8, width))
+        model = accepted(defence, setting(role, part), layers, nn.Linear(BOTTOM_INPUTS, width, bias=False))
         inputs = torch.rand(6, BOTTOM_INPUTS)
         outputs = []
         for _ in range(2):
@@ -109,6 +122,16 @@ def test_models_are_returned_anew_and_repeatably(defence, role, part):
             torch.manual_seed(8)
             outputs.append(made(inputs))
     assert torch.equal(*outputs) and outputs[0].isfinite().all() and len(outputs[0]) == len(inputs)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_columns_are_returned_anew_and_repeatably(defence, role):
+    values = torch.rand(20, BOTTOM_INPUTS, generator=torch.Generator().manual_seed(4))
+    values[:, 0] = (values[:, 0] > 0.5).float()
+    before = values.clone()
+    one, two = (defence.features(values, setting(role, "features", seed=5)) for _ in range(2))
+    assert torch.equal(one, two) and torch.equal(values, before), "repeatable, and not in place"
+    assert len(one) == len(values) and one.isfinite().all() and one.dtype == values.dtype
 
 
 @pytest.mark.parametrize("name", sorted(FOUND))

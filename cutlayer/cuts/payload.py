@@ -1,6 +1,9 @@
 """Payloads of secure cuts: bytes and residues into messages, and back out of a peer's with every check."""
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 
 from cutlayer.crypto import Residues, Ring
 from cutlayer.errors import DataError, ProtocolError
@@ -19,14 +22,21 @@ def bytes_in(message: Message) -> bytes:
     return message.payload.cpu().numpy().tobytes()
 
 
-def residues_in(message: Message, shape: tuple[int, int], ring: Ring) -> Residues:
-    """The matrix of residues that a peer sent, of exactly this shape."""
+def numbers_in(message: Message, shape: tuple[int, ...], ring: Any) -> NDArray[Any]:
+    """The matrix that a peer sent, of exactly this shape: residues, or floats where nothing is encrypted."""
     payload = message.payload
-    if payload.dtype is not torch.int64 or tuple(payload.shape) != shape:
+    wanted = torch.int64 if isinstance(ring, Ring) else torch.float64
+    if payload.dtype is not wanted or tuple(payload.shape) != shape:
         raise ProtocolError(
             f"Expected shares of shape {shape} from {message.sender}, got {tuple(payload.shape)} of {payload.dtype}."
         )
     try:
-        return ring.check(payload.cpu().numpy(), f"what {message.sender} sent")
+        checked: NDArray[Any] = ring.check(payload.cpu().numpy(), f"what {message.sender} sent")
     except DataError as error:
         raise ProtocolError(str(error)) from error
+    return checked
+
+
+def residues_in(message: Message, shape: tuple[int, int], ring: Ring) -> Residues:
+    """The matrix of residues that a peer sent, of exactly this shape."""
+    return numbers_in(message, shape, ring)

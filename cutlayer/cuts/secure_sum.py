@@ -12,6 +12,7 @@ from cutlayer.crypto import Agreement, Ring, ZeroSum
 from cutlayer.cut import Meeting, Roster, Shape, collect
 from cutlayer.cuts.floating import FloatRing, OpenBlind, OpenHolder
 from cutlayer.cuts.masking import Blind, Holder, refuse_large, scheme_named
+from cutlayer.cuts.payload import bytes_in, bytes_message, numbers_in
 from cutlayer.cuts.shares import Numbers, Shares
 from cutlayer.cuts.sum import Sum
 from cutlayer.cuts.tap import Tap
@@ -128,9 +129,9 @@ class SecureSum(Sum):
             gradient = gradients[roster.feature_parties[0]]
             data, mask, behind = self._blind.backward(gradient.cpu())
             holder = roster.feature_parties[0]
-            yield _bytes(batch, roster.label_party, holder, Kind.CIPHER, data)
+            yield bytes_message(batch, roster.label_party, holder, Kind.CIPHER, data)
             inbox = yield from collect(batch, Kind.SHARE, (holder,), self._early)
-            share = _matrix(inbox[holder], mask.shape, self._ring)
+            share = numbers_in(inbox[holder], mask.shape, self._ring)
             more = torch.from_numpy(self._ring.decode(self._ring.subtract(share, mask), behind))
             more = more.to(gradient)
         self._tap.flow_on(more)
@@ -141,19 +142,19 @@ class SecureSum(Sum):
         if others:
             agreement = Agreement(name, str(self._setting.shared_seed), self._ring)
             for other in others:
-                yield _bytes(batch, name, other, Kind.SETUP, agreement.public)
+                yield bytes_message(batch, name, other, Kind.SETUP, agreement.public)
         if width:
             label = roster.label_party
             inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
             inputs, deep = _sizes(inbox[label])
             self._holder, self._deep = self._hold(inputs, width), deep
-            yield _bytes(batch, name, label, Kind.SETUP, self._holder.public())
-            yield _bytes(batch, name, label, Kind.CIPHER, self._holder.operand())
+            yield bytes_message(batch, name, label, Kind.SETUP, self._holder.public())
+            yield bytes_message(batch, name, label, Kind.CIPHER, self._holder.operand())
             if deep and self.backward == "secure":
-                yield _bytes(batch, name, label, Kind.CIPHER, self._holder.operand(transposed=True))
+                yield bytes_message(batch, name, label, Kind.CIPHER, self._holder.operand(transposed=True))
         if others:
             inbox = yield from collect(batch, Kind.SETUP, others, self._early)
-            self._zero_sum = agreement.meet({other: _data(inbox[other]) for other in others})
+            self._zero_sum = agreement.meet({other: bytes_in(inbox[other]) for other in others})
 
     def _share(self, roster: Roster, batch: Batch, width: int) -> Talk[Numbers]:
         """Label party: its shares of X_a W_mask for these rows, fresh where it has none."""
@@ -164,10 +165,10 @@ class SecureSum(Sum):
             yield send(batch, label, holder, Kind.SETUP, torch.tensor([inputs, int(self._deep)]))
             key = yield from collect(batch, Kind.SETUP, (holder,), self._early)
             operand = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
-            self._blind = self._blinded(inputs, width, _data(key[holder]), _data(operand[holder]))
+            self._blind = self._blinded(inputs, width, bytes_in(key[holder]), bytes_in(operand[holder]))
             if self._deep and self.backward == "secure":
                 transpose = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
-                self._blind.add_transpose(_data(transpose[holder]))
+                self._blind.add_transpose(bytes_in(transpose[holder]))
         rows = batch.rows.cpu().numpy()
         places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
         if len(places):
@@ -175,7 +176,7 @@ class SecureSum(Sum):
             assert entered is not None
             chosen = entered.index_select(0, torch.from_numpy(places).to(batch.rows.device))
             data, mask = self._blind.forward(chosen, self._most(roster))
-            yield _bytes(batch, label, holder, Kind.CIPHER, data)
+            yield bytes_message(batch, label, holder, Kind.CIPHER, data)
             if self._deep:
                 return mask
             self._shares.add(rows[places], mask)
@@ -188,7 +189,7 @@ class SecureSum(Sum):
         places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
         if len(places):
             inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
-            opened = self._holder.open(_data(inbox[roster.label_party]), len(places))
+            opened = self._holder.open(bytes_in(inbox[roster.label_party]), len(places))
             if self._deep:
                 return opened
             self._shares.add(rows[places], opened)
@@ -198,7 +199,7 @@ class SecureSum(Sum):
         """The holder: decrypt the label party's masked gradient."""
         assert self._holder is not None
         inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
-        opened = self._holder.open(_data(inbox[roster.label_party]), len(batch.rows), transposed=True)
+        opened = self._holder.open(bytes_in(inbox[roster.label_party]), len(batch.rows), transposed=True)
         yield send(batch, name, roster.label_party, Kind.SHARE, torch.from_numpy(opened))
 
     def _hold(self, inputs: int, width: int) -> Holder | OpenHolder:
@@ -217,7 +218,7 @@ class SecureSum(Sum):
         return 2.0 ** (BEFORE_POINT - 1) / (len(roster.feature_parties) + 1)
 
     def _residues(self, message: Message, batch: Batch) -> Numbers:
-        return _matrix(message, (len(batch.rows), *message.payload.shape[1:]), self._ring)
+        return numbers_in(message, (len(batch.rows), *message.payload.shape[1:]), self._ring)
 
 
 def _check(roster: Roster) -> None:
@@ -226,27 +227,6 @@ def _check(roster: Roster) -> None:
             "Expected two parties with columns for secure-sum, or the sum is one party's embedding; "
             "give the label party columns or add a feature party."
         )
-
-
-def _bytes(batch: Batch, sender: str, receiver: str, kind: Kind, data: bytes) -> Message:
-    return send(batch, sender, receiver, kind, torch.frombuffer(bytearray(data), dtype=torch.uint8))
-
-
-def _data(message: Message) -> bytes:
-    if message.payload.dtype is not torch.uint8 or message.payload.ndim != 1:
-        raise ProtocolError(f"Expected bytes from {message.sender}, got {message.payload.dtype} numbers.")
-    return message.payload.numpy().tobytes()
-
-
-def _matrix(message: Message, shape: tuple[int, ...], ring: Any) -> Numbers:
-    wanted = torch.int64 if isinstance(ring, Ring) else torch.float64
-    if message.payload.dtype is not wanted or tuple(message.payload.shape) != shape:
-        raise ProtocolError(
-            f"Expected shares of shape {shape} from {message.sender}, got {tuple(message.payload.shape)} "
-            f"of {message.payload.dtype}."
-        )
-    checked: Numbers = ring.check(message.payload.cpu().numpy(), f"what {message.sender} sent")
-    return checked
 
 
 def _sizes(message: Message) -> tuple[int, bool]:

@@ -145,13 +145,14 @@ def test_the_sum_is_noted_but_crosses_nothing():
 
 
 def test_what_each_party_sees_is_spread_over_the_whole_ring():
-    """A crude look at every masked channel; exact uniformity of the masks is tested where they are drawn."""
+    """A crude look at every masked channel (unmasked, numbers lie near 0 and 2^40: variance 1/4); exact
+    uniformity is tested where masks are drawn."""
     _, session, transcript = recorded(parties=3, epochs=2)
     for name in ("p1", "p2"):
         values = sent(transcript, name, "p0", Kind.EMBEDDING).read()[1].double() / 2**40
-        assert abs(float(values.mean()) - 0.5) < 0.05 and abs(float(values.var()) - 1 / 12) < 0.01
+        assert abs(float(values.mean()) - 0.5) < 0.1 and abs(float(values.var()) - 1 / 12) < 0.03
     shares = session.parties["p1"].cut._shares.of(np.arange(ROWS)).astype(float) / 2**40
-    assert abs(shares.mean() - 0.5) < 0.05 and abs(shares.var() - 1 / 12) < 0.01
+    assert abs(shares.mean() - 0.5) < 0.1 and abs(shares.var() - 1 / 12) < 0.03  # six standard errors
 
 
 def test_several_feature_parties_never_repeat_a_mask_between_epochs():

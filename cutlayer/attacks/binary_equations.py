@@ -8,7 +8,7 @@ from torch import Generator
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.binary.enumeration import BITS, binary_vectors
-from cutlayer.binary.seen import Visible, known_span, messages, not_own, with_own
+from cutlayer.binary.seen import Visible, columns, known_span, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, DataError, Inapplicable
 from cutlayer.view import View
@@ -64,7 +64,8 @@ class BinaryEquations(Attack):
         """Span, enumerate, leave out what is constant or known."""
         rows, matrix, own = messages(view, self.visible)
         try:
-            span = known_span(view, self.visible, with_own(matrix, own), centred=self.centred, rank=self.rank)
+            joined = with_own(matrix, own, columns(view, self.visible))
+            span = known_span(view, self.visible, joined, centred=self.centred, rank=self.rank)
             if span.rank > BITS:
                 raise Inapplicable(f"2^{span.rank} candidates; use binary-search")
             found = binary_vectors(span, tolerance=self.tolerance)

@@ -73,7 +73,7 @@ class BinaryRegression(Attack):
         rows, matrix, own = messages(view, self.visible)
         draws = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng)))
         try:
-            basis = basis_for(with_own(matrix, own), rank, self.basis)
+            basis = basis_for(with_own(matrix, own, columns(view, self.visible)), rank, self.basis)
             close = close_vectors(basis, rng=draws, select=self.select, repeats=self.repeats, keep=self.keep)
         except DataError as error:
             raise Inapplicable(str(error)) from error

@@ -9,7 +9,7 @@ from torch import Generator
 from cutlayer._validate import one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.binary.recover import Method, recover_binary
-from cutlayer.binary.seen import Visible, messages, not_own, with_own
+from cutlayer.binary.seen import Visible, columns, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
 from cutlayer.view import View
@@ -54,7 +54,8 @@ class BinarySearch(Attack):
         rows, matrix, own = messages(view, self.visible)
         seed = int(torch.randint(1 << 31, (1,), generator=rng))
         try:
-            recovered = recover_binary(with_own(matrix, own), self.method, self.seconds, seed)
+            behind = None if own is None else columns(view, self.visible)
+            recovered = recover_binary(with_own(matrix, own, behind), self.method, self.seconds, seed)
         except DataError as error:
             raise Inapplicable(str(error)) from error
         found = np.ascontiguousarray(recovered.columns.T)

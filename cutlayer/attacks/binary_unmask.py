@@ -71,7 +71,7 @@ class BinaryUnmask(Attack):
         rows, matrix, own = messages(view, "each")
         draws = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng)))
         try:
-            whole = span_of(with_own(matrix, own), centred=True).basis
+            whole = span_of(with_own(matrix, own, count), centred=True).basis
             span = Span(whole[:, :count], np.zeros(0), centred=True)
             exact = binary_vectors(span) if span.rank <= ENUMERATED else np.zeros((len(rows), 0), np.bool_)
         except DataError as error:

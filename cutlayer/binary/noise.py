@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from cutlayer.binary.polish import Bits, Floats, levels, lloyd, unit
 
-FEWEST = 5  # directions without signal that noise is told by
+FEWEST = 10  # directions without signal that noise is told by
 SLACK = 1.05  # beyond the edges of the spectrum of noise alone
 BELOW = 0.45  # J of a column that is taken for two-valued
 APART = 0.025  # distance of distributions that is still a fit, beside what chance makes of so many rows

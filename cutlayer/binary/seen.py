@@ -76,13 +76,15 @@ def known_span(view: View, visible: Visible, matrix: Floats, *, centred: bool, r
     return span
 
 
-def with_own(matrix: Floats, own: Floats | None) -> Floats:
+def with_own(matrix: Floats, own: Floats | None, behind: int | None = None) -> Floats:
     """Messages with the attacker's columns beside them, at the same size.
 
     The sum spans mixtures of its columns and the others'; its own must be appended, for to project
-    them out would leave others' columns with more than two values.
+    them out would leave others' columns with more than two values. A sum that is wider than the number of
+    columns `behind` it spans them all as it is. Then nothing is appended: columns without noise, beside sums
+    with it, would pass for exact messages that hold no two-valued column.
     """
-    if own is None:
+    if own is None or (behind is not None and matrix.shape[1] > behind):
         return matrix
     size = np.linalg.norm(matrix) / max(float(np.linalg.norm(own)), np.finfo(float).tiny)
     return np.column_stack([matrix, own * size])

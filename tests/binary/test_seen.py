@@ -9,9 +9,10 @@ import torch
 import cutlayer as cl
 from cutlayer.attacks import BinaryEquations, BinarySearch, BinaryUnmask
 from cutlayer.auditing import attack_run
-from cutlayer.binary.seen import columns, messages
+from cutlayer.binary.seen import columns, messages, with_own
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task
+from cutlayer.defences import GaussianNoise
 from cutlayer.errors import Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.models import named
@@ -37,10 +38,10 @@ def make_task(parties: int, own: bool = True) -> Task:
     return Task("toy", held, labels, NAMES[0], Goal.BINARY, ("no", "yes"), rows[TEST:], rows[:TEST])
 
 
-def trained(task: Task, bottom: str = "linear", width: int = 8) -> cl.Run:
+def trained(task: Task, bottom: str = "linear", width: int = 8, defences=()) -> cl.Run:
     recipe = cl.Recipe(epochs=2, batch_size=50, lr=0.05)
     made = {"bottoms": named.bottom(bottom), "top": named.top("relu-mlp:hidden=8"), "width": width}
-    return cl.train(task, cut=SecureSum(), recipe=recipe, keep="none", **made)
+    return cl.train(task, cut=SecureSum(), recipe=recipe, keep="none", defences=defences, **made)
 
 
 def all_rows(run: cl.Run, victim: str = "shop") -> cl.View:
@@ -75,6 +76,19 @@ def test_what_is_read_is_the_sum_and_what_was_put_into_it():
         assert np.array_equal(matrix, sums[opened.argsort()][rows].numpy().astype(np.float64))
         assert np.array_equal(own, held[rows].numpy().astype(np.float64))
         assert columns(view, visible) == 4 + 5 + 4
+
+
+def test_own_columns_are_appended_only_where_the_sum_is_too_narrow_to_span_them():
+    matrix, own = np.ones((6, 4)), np.ones((6, 2))
+    assert with_own(matrix, own, 3) is matrix
+    assert with_own(matrix, own, 4).shape == with_own(matrix, own).shape == (6, 6)
+
+
+def test_noise_in_the_sum_is_still_seen_as_noise():
+    """With columns beside it that carry none, it would pass for an exact sum without two-valued columns."""
+    run = trained(make_task(2), width=30, defences=[GaussianNoise(std=0.05)])
+    (finding,) = attack_run(run, [BinarySearch(seconds=20)])
+    assert finding.value > 0.95
 
 
 def test_nothing_of_the_own_bottom_is_changed_or_drawn():

@@ -3,7 +3,7 @@
 10,000 rows of 24 random columns, three of them binary, sent as float32. `ratio` is the time per
 candidate of a plain NumPy loop (x = M x', then a check of all rows) over ours; at least 50 is wanted.
 The plain loop is timed on 2,000 candidates and may use all cores for its products; ours is timed on all
-2^24 and uses one.
+2^24 and uses one. `seconds_search_N_columns` is the time of `binary-search` on tables of N columns, once each.
 """
 
 import time
@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from cutlayer.binary.enumeration import binary_vectors, bits_of, extension
+from cutlayer.binary.recover import recover_binary
 from cutlayer.binary.span import Span, span_of
+from cutlayer.errors import RunError
+from cutlayer.papers.binary_checks import synthetic
 from cutlayer.rng import numpy_generator
 
 ROWS, COLUMNS, BINARY, WIDTH = 10_000, 24, 3, 100
 PLAIN = 2_000  # candidates
+SEARCHED = (20, 40, 60, 80)
 
 
 def make_span() -> Span:
@@ -59,5 +63,14 @@ def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, to
         "candidates_per_second_plain": 1 / plain,
         "seconds_2_24_candidates": best["ours"],
         "found": found.shape[1],
-        # Further searches (time against the number of columns) add their figures here.
+        **{f"seconds_search_{columns}_columns": _search(columns) for columns in SEARCHED},
     }
+
+
+def _search(columns: int) -> float:
+    """Time of `binary-search` on one table of so many columns."""
+    messages = synthetic(columns)
+    start = time.perf_counter()
+    if len(recover_binary(messages).columns) != BINARY:
+        raise RunError(f"Expected {BINARY} columns of {columns} to be found; the search is broken on this machine.")
+    return time.perf_counter() - start

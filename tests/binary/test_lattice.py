@@ -30,14 +30,12 @@ def test_large_ranks_are_refused():
 
 
 def test_a_lattice_needs_few_rows():
-    pytest.importorskip("fpylll")
     columns, bits = table(90, 25)
     found = recover_binary(sent(columns), method="lattice")
     assert exact(found.columns, bits) == 5 and found.certified is None and found.method == "lattice"
 
 
 def test_small_integers_are_found_too():
-    pytest.importorskip("fpylll")
     rng = np.random.default_rng(0)
     columns = np.column_stack([rng.integers(0, 6, (60, 2)), rng.standard_normal((60, 8))])
     found = integer_columns(span_of(sent(columns), centred=True), rng)

@@ -17,6 +17,7 @@ from cutlayer.judge import grant
 from cutlayer.rng import generator
 from cutlayer.run import Run
 from cutlayer.sparse import SparseRows
+from cutlayer.training import using_threads
 
 RIDGE = 1e-4  # variance that is added to every column: keeps those that hardly vary out of the fit
 EPOCHS = (1, 2, 5, 10, 20, 30, 40, 50, 60)  # at which the network's error is noted
@@ -87,10 +88,12 @@ def grn_epochs(run: Run) -> dict[str, float]:
     found = {}
     for attack in attacks if isinstance(run.plan.cut, SecureSum) else [Grn()]:
         told = replace(view, hints=grant(attack.asks, view, secret, run.plan.seed), victim=victim)
-        for epoch, (rows, answer) in enumerate(attack.epochs_of(told, generator(run.plan.seed, "grn epochs")), start=1):
-            if epoch in EPOCHS:
-                error = (answer().flatten(1) - _flat(run, victim, rows)).pow(2).mean()
-                found[f"{attack.describe()}, epoch {epoch}"] = float(error)
+        with using_threads(1):
+            epochs = enumerate(attack.epochs_of(told, generator(run.plan.seed, "grn epochs")), start=1)
+            for epoch, (rows, answer) in epochs:
+                if epoch in EPOCHS:
+                    error = (answer().flatten(1) - _flat(run, victim, rows)).pow(2).mean()
+                    found[f"{attack.describe()}, epoch {epoch}"] = float(error)
     return found
 
 

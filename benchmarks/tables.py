@@ -20,13 +20,15 @@ PAGES = {  # seeds, page, and what else the command says
     "hashvfl": (5, "hashing", " (mnist, cifar10: with --device cuda)"),
     "binary": (3, "binary-columns", ""),
 }
+COUNTS = ("columns exact", "claimed", "Algorithm 1:")  # whole numbers
 
 
 def cell(row: dict[str, Any]) -> str:
     """Ours with its interval, and the paper's in brackets."""
     if row["ours"] is None:
         return "-"
-    digits = 3 if abs(row["ours"]) < 5 else 1
+    counted = any(word in f"{row['method']} {row['setting']}" for word in COUNTS)
+    digits = 0 if counted else 3 if abs(row["ours"]) < 5 else 1
     paper = "" if row["paper"] is None else f" ({row['paper']:g})"
     spread = "" if row["low"] is None else f" ± {row['high'] - row['ours']:.{digits}f}"
     return f"{row['ours']:.{digits}f}{spread}{paper}"

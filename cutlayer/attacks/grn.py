@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -23,7 +23,6 @@ from cutlayer.view import View
 
 Reads = Literal["embedding", "message", "sum"]
 HIDDEN = (600, 200, 100)
-FASTER = 10.0  # a learned mask moves by so many steps of the network's: it must lead, not follow
 
 
 class Grn(Attack):
@@ -106,10 +105,8 @@ class Grn(Attack):
             net = network(width, prod(shape), self.bounded).to(device)
         mixed = None if mixed is None else mixed.flatten(1).to(device)
         mask = None if mixed is None else torch.zeros(mixed.shape[1], seen.shape[1], device=device, requires_grad=True)
-        groups: list[dict[str, Any]] = [{"params": [*net.parameters()]}]
-        if mask is not None:
-            groups.append({"params": [mask], "lr": FASTER * self.lr})
-        optimizer = torch.optim.Adam(groups, lr=self.lr, fused=True)
+        parameters = [*net.parameters(), *([] if mask is None else [mask])]
+        optimizer = torch.optim.Adam(parameters, lr=self.lr, fused=True)
 
         def written(some: Tensor) -> Tensor:
             heard = torch.randn(len(some), prod(shape), device=device) if self.noise else seen[some]

@@ -10,7 +10,7 @@ not give, is 128 (covertype 1,024).
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cutlayer.papers.hashvfl import Cell
+from cutlayer.papers.cell import Cell, by_table
 from cutlayer.papers.jobs import Job
 
 
@@ -68,10 +68,7 @@ def job(dataset: str, defence: str, quick: bool, epochs: int | None = None) -> J
 
 def tables(quick: bool) -> dict[str, list[Cell]]:
     """Every table and figure, by its name."""
-    made: dict[str, list[Cell]] = {}
-    for cell in _cells(quick):
-        made.setdefault(cell.table, []).append(cell)
-    return made
+    return by_table(_cells(quick))
 
 
 def _cells(quick: bool) -> Iterator[Cell]:

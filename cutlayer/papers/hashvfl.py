@@ -9,9 +9,10 @@ falling in proportion. FER and IMDb are not run; CIFAR-100 (Table IX) cannot be 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
+from cutlayer.papers.cell import Cell, by_table
 from cutlayer.papers.hashvfl_checks import alarms, detection, reconstruction
 from cutlayer.papers.jobs import Job
 
@@ -21,20 +22,6 @@ LENGTHS = (4, 8, 16, 32, 64, 128)
 IMAGES = ("mnist", "cifar10")
 COMPLETION = "model-completion:labels={labels},on={on}"
 STEPS = (("1", "0.1"), ("1", "1"), ("2", "0.1"), ("2", "1"))  # bound, step size
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number of a table: the job that gives it, what to read off its outcome, and the paper's value."""
-
-    table: str
-    dataset: str
-    method: str
-    setting: str
-    job: Job
-    read: str = "accuracy"
-    paper: float | None = None
-    reading: str = "paper"
 
 
 # Tables VII (epsilon 1, 2, 10), VIII and X, as printed: accuracy in percent by code length.
@@ -133,10 +120,7 @@ def _attacks(name: str, defence: str) -> tuple[str, ...]:
 
 def tables(quick: bool) -> dict[str, list[Cell]]:
     """Every table and figure that can be run, by its name."""
-    made: dict[str, list[Cell]] = {}
-    for cell in _cells(quick):
-        made.setdefault(cell.table, []).append(cell)
-    return made
+    return by_table(_cells(quick))
 
 
 def _cells(quick: bool) -> Iterator[Cell]:

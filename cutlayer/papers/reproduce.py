@@ -11,6 +11,7 @@ from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.metrics.interval import mean_interval
+from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
@@ -18,10 +19,10 @@ PAPERS = ("hashvfl", "binary")
 DETAILS = {"exact": r"^(\d+) of", "claimed": r"(\d+) claimed", "first": r"right on ([\d.]+)%"}  # in Finding.detail
 
 
-def tables_of(paper: str, quick: bool) -> dict[str, list[Any]]:
+def tables_of(paper: str, quick: bool) -> dict[str, list[Cell]]:
     """The tables and figures of a paper, by name."""
     one_of("paper", paper, PAPERS)
-    made: dict[str, list[Any]] = import_module(f"cutlayer.papers.{paper}").tables(quick)
+    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper}").tables(quick)
     return made
 
 
@@ -53,7 +54,7 @@ def reproduce(
     return {name: [row(cell, seeds, outcomes) for cell in found] for name, found in cells.items()}
 
 
-def row(cell: Any, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, Any]:
     """One line: the paper's value, ours with its interval over seeds, the gap."""
     values = []
     for seed in seeds:

@@ -38,7 +38,7 @@ class Grn(Attack):
     `reads`: what stands for z. "embedding": what the victim sent, under a cut without masks. Under
     secure-sum, "message" is what it sent under its mask, read as signed numbers (SFA's attack-1), and
     "sum" what the label party opened, the embedding plus x_a W_mask (attack-2). With `learn_mask` a matrix in
-    the place of W_mask is learned beside the network, which undoes most of what the mask does.
+    the place of W_mask is learned beside the network, which undoes the mask (best with lr=0.001).
 
     Sees: the victim's messages, or the opened sums, of the first `images` test rows (none: of all), as predicted.
     Needs: the victim's trained bottom (white box) and the shape of one of its rows; dense inputs.

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 def reproduce(
     paper: Annotated[str, Argument(help="Which paper: hashvfl, binary.")],
-    table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, 3, columns, ... Repeat it.")] = None,
+    table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, columns. Repeat it.")] = None,
     figure: Annotated[list[str] | None, Option(help="A figure by its number. Repeat it.")] = None,
     data: Annotated[list[str] | None, Option(help="Only this dataset. Repeat it.")] = None,
     seeds: Annotated[int, Option(help="How many seeds, 0 and up.")] = 1,

@@ -44,7 +44,7 @@ def train(
     ] = "default",
     top: Annotated[str, Option(help="Top model: mlp:hidden=16, relu-mlp, none.", rich_help_panel=MODEL)] = "default",
     width: Annotated[int, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = 16,
-    cut: Annotated[str, Option(help="How embeddings meet: concat, sum, secure-sum or encrypted-layer.", rich_help_panel=MODEL)] = "concat",
+    cut: Annotated[str, Option(help="concat, sum, secure-sum, encrypted-layer.", rich_help_panel=MODEL)] = "concat",
     defence: Annotated[
         list[str] | None,
         Option(help="gaussian-noise:std=0.1, max-norm, ... Repeat it; order counts.", rich_help_panel=MODEL),

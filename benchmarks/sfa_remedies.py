@@ -131,7 +131,7 @@ def silent(view: View) -> View:
     own = entered(view, rows)
     assert own is not None
     mask = torch.randn(own.shape[1], sums.shape[1], generator=generator(0, "silent"))
-    seen.write(Message(Batch(0, Phase.PREDICT, rows), label, label, Kind.SUM, own @ mask))
+    seen.write(Message(Batch(0, Phase.PREDICT, rows), label, label, Kind.SUM, own.float() @ mask))
     return replace(view, channels=tuple(seen.channels.values()))
 
 

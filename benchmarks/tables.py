@@ -2,9 +2,11 @@
 
 A table stands between `<!-- table N: dataset, dataset -->` and `<!-- end -->`. Ours comes first, with the
 half-width of its 95% interval where there are several seeds, the paper's value in brackets. What follows
-a semicolon after the datasets chooses the methods whose names contain it.
+a semicolon after the datasets chooses the methods whose names contain it. `<!-- csv FILE: column, column -->`
+shows columns of a file of results as they are.
 """
 
+import csv
 import re
 import sys
 from pathlib import Path
@@ -62,7 +64,15 @@ def fill(page: Path, results: dict[str, list[dict[str, Any]]]) -> None:
         text = table(rows, [dataset.strip() for dataset in datasets.split(",")])
         return f"<!-- table {name}: {match[2]} -->\n\n{text}\n\n<!-- end -->"
 
-    write_text(page, re.sub(r"<!-- table ([^:]+): ([^>]*?) -->.*?<!-- end -->", filled, page.read_text(), flags=re.S))
+    def listed(match: re.Match[str]) -> str:
+        columns = [column.strip() for column in match[2].split(",")]
+        with (ROOT / match[1]).open(newline="") as file:
+            lines = [[row[column] for column in columns] for row in csv.DictReader(file)]
+        text = "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *lines))
+        return f"<!-- csv {match[1]}: {match[2]} -->\n\n{text}\n\n<!-- end -->"
+
+    text = re.sub(r"<!-- table ([^:]+): ([^>]*?) -->.*?<!-- end -->", filled, page.read_text(), flags=re.S)
+    write_text(page, re.sub(r"<!-- csv ([^:]+): ([^>]*?) -->.*?<!-- end -->", listed, text, flags=re.S))
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ class Grn(Attack):
         with stream.scope():
             width = own.shape[1] + (prod(shape) if self.noise else seen.shape[1])
             net = network(width, prod(shape), self.bounded).to(device)
-        mixed = None if mixed is None else mixed.flatten(1).to(device)
+        mixed = None if mixed is None else mixed.float().to(device)
         mask = None if mixed is None else torch.zeros(mixed.shape[1], seen.shape[1], device=device, requires_grad=True)
         parameters = [*net.parameters(), *([] if mask is None else [mask])]
         optimizer = torch.optim.Adam(parameters, lr=self.lr, fused=True)

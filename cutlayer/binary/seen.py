@@ -3,6 +3,7 @@
 Specification: binary-reconstruction, sections 1 and 6; binary-search, section 7; sfa, section 4.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from math import prod
@@ -39,7 +40,7 @@ def messages(view: View, visible: Visible) -> tuple[Tensor, Floats, Floats | Non
         if not len(rows):
             raise RunError("Expected opened sums of these training or test rows, found none; predict on them first.")
         put = entered(view, rows)
-        return rows, checked(sums.flatten(1)), None if put is None else checked(put.flatten(1))
+        return rows, checked(sums.flatten(1)), None if put is None else checked(put)
     if visible == "each":
         rows, sent = predicted(view, view.victim, _wanted(view))
         return rows, checked(sent.flatten(1)), None
@@ -107,7 +108,10 @@ def opened_to(view: View) -> Channel | None:
 
 @torch.no_grad()
 def entered(view: View, rows: Tensor) -> Tensor | None:
-    """What the attacker multiplied by the mask's weights: its columns, or what its earlier layers make of them."""
+    """What the attacker multiplied by the mask's weights: its columns, or what its earlier layers make of them.
+
+    Rounded as the cut rounds it: where a sum is no wider than need be, rounding is what hides its last directions.
+    """
     own = view.own[view.attacker]
     if own.features is None or own.bottom is None:
         return None
@@ -120,7 +124,9 @@ def entered(view: View, rows: Tensor) -> Tensor | None:
         inputs = own.features.index_select(0, some)
         bottom(inputs.to(device))
         parts.append(getattr(bottom, "entered", inputs).to_dense().cpu())
-    return torch.cat(parts)
+    put = torch.cat(parts).flatten(1)
+    rounded: Callable[[Tensor], Tensor] | None = getattr(view.manifest.cut, "entering", None)
+    return put if rounded is None else rounded(put)
 
 
 def _wanted(view: View) -> Tensor:

@@ -11,7 +11,7 @@ from cutlayer._validate import one_of
 from cutlayer.crypto import Agreement, Ring, ZeroSum
 from cutlayer.cut import Meeting, Roster, Shape, collect
 from cutlayer.cuts.floating import FloatRing, OpenBlind, OpenHolder
-from cutlayer.cuts.masking import Blind, Holder, refuse_large, scheme_named
+from cutlayer.cuts.masking import Blind, Holder, places_of, refuse_large, scheme_named
 from cutlayer.cuts.payload import bytes_in, bytes_message, numbers_in
 from cutlayer.cuts.shares import Numbers, Shares
 from cutlayer.cuts.sum import Sum
@@ -69,6 +69,13 @@ class SecureSum(Sum):
         if any(len(shape) != 1 for shape in shapes):
             raise ConfigError(f"Expected flat embeddings for secure-sum, got shapes {shapes}; use a flat bottom.")
         return super().shape(shapes)
+
+    def entering(self, rows: Tensor) -> Tensor:
+        """The label party's rows as the product with W_mask takes them: rounded to the fixed point left for them."""
+        if self.scheme == "none":
+            return rows
+        unit = 2.0 ** (self.bits - BEFORE_POINT - places_of(rows.shape[1]))
+        return torch.round(rows.double() * unit) / unit
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Remember whose side this is; open the label party's bottom before its last layer."""

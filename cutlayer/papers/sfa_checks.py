@@ -64,7 +64,7 @@ def mask_regression(run: Run) -> dict[str, float]:
     x = entered(view, rows)
     if x is None:
         raise ConfigError("Expected a label party with columns of its own; without them there is no mask.")
-    x = _centred(x.flatten(1).double())
+    x = _centred(x.double())
     z = _centred(sums.double())
     rest = z - x @ torch.linalg.lstsq(x, z, driver="gelsd").solution
     guess = _ridge(x, z, float(rest.pow(2).mean()) / (bound_of(x.shape[1]) ** 2 / 3))

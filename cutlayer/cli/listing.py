@@ -6,18 +6,20 @@ from typer import Argument, Option
 
 
 def list_(
-    what: Annotated[str, Argument(help="attacks, defences, datasets, models, papers or all.")] = "all",
+    what: Annotated[str, Argument(help="attacks, defences, cuts, datasets, models, papers or all.")] = "all",
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Name every attack, defence, dataset, model and paper: a line each, with who attacks whom."""
+    """Name every attack, defence, cut, dataset, model and paper: a line each, with who attacks whom."""
     import inspect
 
     import cutlayer.attacks
+    import cutlayer.cuts
     import cutlayer.defences
     from cutlayer import data
     from cutlayer._validate import one_of
     from cutlayer.attack import Attack
     from cutlayer.cli import show
+    from cutlayer.cut import Cut
     from cutlayer.defence import Defence
     from cutlayer.models import named
     from cutlayer.papers import PAPERS
@@ -33,6 +35,9 @@ def list_(
     defences: list[dict[str, object]] = [
         {"name": describe(c(), full=True), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()
     ]
+    cuts: list[dict[str, object]] = [
+        {"name": describe(c(), full=True), "about": first_line(c)} for c in find(cutlayer.cuts, Cut).values()
+    ]
     datasets: list[dict[str, object]] = [
         {"name": a.name, "rows": a.rows, "columns": a.columns, "classes": a.classes, "about": a.about}
         for a in data.describe()
@@ -46,6 +51,7 @@ def list_(
     everything: dict[str, list[dict[str, object]]] = {
         "attacks": attacks,
         "defences": defences,
+        "cuts": cuts,
         "datasets": datasets,
         "models": models,
         "papers": papers,

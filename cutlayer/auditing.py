@@ -16,7 +16,7 @@ from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
 from cutlayer.judge import Finding, Secret, judge
-from cutlayer.message import Phase
+from cutlayer.message import Kind, Phase
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.party import FeatureParty, Submitter
 from cutlayer.run import Run, write_text
@@ -38,7 +38,7 @@ def secret_of(run: Run) -> Secret:
     features = {name: f.values for name, f in run.task.features.items()}
     seen = Transcript()
     run.session.predict(run.task.test, seen.write)
-    channels = {channel.sender: channel for channel in seen.channels.values()}
+    channels = {channel.sender: channel for channel in seen.channels.values() if channel.kind is Kind.EMBEDDING}
     embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
     top = deepcopy(run.session.label_party.top).cpu().eval()
     return Secret(run.task.labels, features, bottoms, top, embeddings, lambda rows, sent: predict_with(run, rows, sent))

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import cutlayer as cl
+from cutlayer import words
+from cutlayer.auditing import attack_run
+from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.cuts.masking import Holder, bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task
@@ -261,3 +264,15 @@ def test_a_share_that_is_not_one_is_refused(damage):
     message = Message(Batch(0, Phase.TRAIN, rows), "p1", "p0", Kind.EMBEDDING, payload)
     with pytest.raises((ProtocolError, DataError), match=r"p1"):
         cut._residues(message, message.batch)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("cut", [SecureSum(), EncryptedLayer(width=WIDTH)])
+def test_every_attack_answers_a_run_under_encryption(own, cut):
+    """A finding or a reason, never a traceback."""
+    recipe = cl.Recipe(epochs=1, batch_size=16)
+    run = cl.train(
+        make_task(3, own=own), bottoms=bottom(False), top=top, width=WIDTH, cut=cut, recipe=recipe, keep="last"
+    )
+    for finding in attack_run(run, words.attacks([])):
+        assert finding.status == "done" or finding.reason

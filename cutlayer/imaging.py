@@ -43,13 +43,16 @@ def latest(rows: Tensor, values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor
     return found, values[order[torch.searchsorted(ordered, found, right=True) - 1]]
 
 
-def predicted(view: View, party: str, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """Those of the wanted rows for which a party sent an embedding in prediction, and the last one of each."""
+def predicted(view: View, party: str, wanted: Tensor, *, masked: bool = False) -> tuple[Tensor, Tensor]:
+    """Those of the wanted rows for which a party sent an embedding in prediction, and the last one of each.
+
+    An attack that makes something of masked embeddings, residues of a ring, asks for them.
+    """
     embedded = any(c.kind is Kind.EMBEDDING and c.phase is Phase.PREDICT and len(c) for c in view.channels)
     if not embedded and any(c.kind is Kind.CIPHER for c in view.channels):
         raise Inapplicable("embeddings cross encrypted")
     rows, embeddings, _ = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=party).read()
-    if not embeddings.is_floating_point():
+    if not (masked or embeddings.is_floating_point()):
         raise Inapplicable("embeddings cross under masks")
     found, values = latest(rows, embeddings, wanted.cpu())
     if not len(found):

@@ -149,7 +149,7 @@ class Grn(Attack):
             return rows, values.flatten(1).float()
         if isinstance(cut, SecureSum) != (self.reads == "message"):
             raise Inapplicable("embeddings are masked" if isinstance(cut, SecureSum) else "messages carry no mask")
-        rows, values = predicted(view, view.victim, wanted)
+        rows, values = predicted(view, view.victim, wanted, masked=True)
         if isinstance(cut, SecureSum) and not values.is_floating_point():  # scheme=none masks floats
             ring = Ring(cut.bits, fraction=cut.bits - BEFORE_POINT)
             values = torch.from_numpy(ring.decode(values.numpy()))

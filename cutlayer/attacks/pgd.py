@@ -84,10 +84,7 @@ class PGD(Attack):
         """Choose rows and find what to submit for them."""
         if view.hints.top is None:
             raise ConfigError("Expected the top model and all embeddings as hints; pgd needs them.")
-        if not all(
-            name in view.hints.embeddings and view.hints.embeddings[name].values.is_floating_point()
-            for name in view.manifest.roster.feature_parties
-        ):
+        if not view.hints.embeddings or any(not e.values.is_floating_point() for e in view.hints.embeddings.values()):
             raise Inapplicable("embeddings cross encrypted or under masks")
         rows, game = _game(view)
         others = (game.outputs(game.mine).argmax(dim=1) != self.wanted).nonzero()[:, 0][: self.rows]

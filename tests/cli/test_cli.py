@@ -108,7 +108,7 @@ def test_train_then_attack(capsys, tmp_path):
 
 def test_list(capsys):
     everything = run_json(capsys, "list")
-    assert {"attacks", "defences", "datasets", "models", "papers"} == set(everything)
+    assert {"attacks", "defences", "cuts", "datasets", "models", "papers"} == set(everything)
     assert {"digits", "mnist"} <= {d["name"] for d in everything["datasets"]}
     assert all(a["about"] and a["by"] and a["target"] and a["needs"] for a in everything["attacks"])
     assert main(["list", "attacks"]) == 0 and "norm-score" in capsys.readouterr().out

@@ -7,11 +7,11 @@ from torch import nn
 import cutlayer as cl
 import cutlayer.cuts.masking as masking
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.data.task import Task
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
-from cutlayer.rng import generator
 from cutlayer.transcript import Keep, Transcript
+from tests.cuts.tables import random_task
 
 ROWS, WIDTH = 32, 3
 
@@ -24,20 +24,7 @@ def small_keys(monkeypatch):
 
 
 def make_task(parties=2, columns=2, scale=1.0, own=True) -> Task:
-    rng = generator(parties, "encrypted layer")
-    names = [f"p{i}" for i in range(parties)]
-    features = {name: Features(scale * torch.randn(ROWS, columns, generator=rng)) for name in names}
-    labels = (sum(f.values.sum(1) for f in features.values()) > 0).long()
-    return Task(
-        name="toy",
-        features=features,
-        labels=labels,
-        label_party=names[0] if own else "server",
-        goal=Goal.BINARY,
-        classes=("no", "yes"),
-        train=torch.arange(ROWS),
-        test=torch.arange(8),
-    )
+    return random_task("encrypted layer", ROWS, parties, columns, scale, own)
 
 
 def bottom(features, width):

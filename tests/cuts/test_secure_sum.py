@@ -15,32 +15,19 @@ from cutlayer.auditing import attack_run
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.cuts.masking import Holder, bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 from cutlayer.message import Kind, Phase
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
-from cutlayer.rng import generator
 from cutlayer.transcript import Keep, Transcript
+from tests.cuts.tables import random_task
 
 ROWS, WIDTH = 64, 5
 
 
 def make_task(parties: int, columns: int = 4, scale: float = 1.0, own: bool = True) -> Task:
-    rng = generator(parties, "secure sum")
-    names = [f"p{i}" for i in range(parties)]
-    features = {name: Features(scale * torch.randn(ROWS, columns, generator=rng)) for name in names}
-    labels = (sum(f.values.sum(1) for f in features.values()) > 0).long()
-    return Task(
-        name="toy",
-        features=features,
-        labels=labels,
-        label_party=names[0] if own else "server",
-        goal=Goal.BINARY,
-        classes=("no", "yes"),
-        train=torch.arange(ROWS),
-        test=torch.arange(16),
-    )
+    return random_task("secure sum", ROWS, parties, columns, scale, own)
 
 
 def bottom(deep: bool):

@@ -47,10 +47,12 @@ def secret_of(run: Run) -> Secret:
 def predict_with(run: Run, rows: Tensor, submissions: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Predict jointly while some parties submit what they like; outputs, and which rows were flagged."""
     label = run.session.label_party
-    parties = {name: party for name, party in run.session.parties.items() if isinstance(party, FeatureParty)}
+    parties = dict(run.session.parties)
     for name, values in submissions.items():
-        parties[name] = Submitter(parties[name], dict(zip(rows.tolist(), values, strict=True)))
-    session = Session(label, parties, seed=run.plan.seed, record=lambda message: None, device=run.plan.device)
+        honest = parties[name]
+        assert isinstance(honest, FeatureParty)
+        parties[name] = Submitter(honest, dict(zip(rows.tolist(), values, strict=True)))
+    session = Session(parties, seed=run.plan.seed, record=lambda message: None, device=run.plan.device)
     before = len(label.flags[Phase.PREDICT])
     outputs = session.predict(rows)
     odd = label.flags[Phase.PREDICT][before:]

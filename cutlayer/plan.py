@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
-from cutlayer.cut import Cut, Roster
+from cutlayer.cut import Cut, Roster, Shape
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Defence, Role, Setting
@@ -40,10 +40,33 @@ class Plan:
     defences: tuple[Defence, ...] = ()
     recipe: Recipe = field(default_factory=Recipe)
     seed: int = 0
+    private_seed: int | None = None  # of a party's own draws, in a deployment; the run's seed in a simulation
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         at_least("width", self.width, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What every party knows about the task."""
+
+    roster: Roster
+    classes: int  # 0 for regression
+
+    @property
+    def outputs(self) -> int:
+        """Width of the top model's output."""
+        return self.classes or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one party brings to the cut: its columns and bottom, as its defences leave them."""
+
+    features: Features
+    bottom: nn.Module
+    shape: Shape  # of one row's embedding
 
 
 def roster_of(task: Task) -> Roster:
@@ -51,109 +74,122 @@ def roster_of(task: Task) -> Roster:
     return Roster(task.label_party, tuple(task.features))
 
 
+def facts_of(task: Task) -> Facts:
+    """What every party of a task knows."""
+    return Facts(roster_of(task), len(task.classes))
+
+
 def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
     """Make each party with its own columns, models, defences and random stream."""
-    cut = plan.cut
-    columns = {name: _features(task, plan, name) for name in task.features}
-    bottoms = {name: _bottom(task, plan, name, columns[name]) for name in columns}
-    shapes = [_shape(bottoms[name], features) for name, features in columns.items()]
-    label, roster = task.label_party, roster_of(task)
-    with Stream(plan.seed, label, "init", "top").scope():
-        top = _made(plan.top, prod(cut.shape(shapes)), task.outputs)
-        for defence in plan.defences:
-            top = defence.model(top, _setting(task, plan, label, "top"))
-    labels = training_labels(task)
+    facts = facts_of(task)
+    parts = {name: part_of(name, features, facts, plan) for name, features in task.features.items()}
+    shapes = {name: part.shape for name, part in parts.items()}
+    labels = training_labels(task.labels, task.goal, task.train)
+    parties: dict[str, FeatureParty | LabelParty] = {
+        name: feature_party(name, parts[name], facts, plan) for name in task.feature_parties
+    }
+    parties[task.label_party] = label_party(labels, parts.get(task.label_party), shapes, facts, plan)
+    return Session(parties, seed=plan.seed, record=record, device=plan.device)
+
+
+def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
+    """Make a party's columns and bottom, as its defences leave them."""
+    values = features.values
     for defence in plan.defences:
-        labels = defence.labels(labels, _setting(task, plan, label, "labels"))
-    common: dict[str, Any] = {"roster": roster, "recipe": plan.recipe, "defences": plan.defences}
+        values = defence.features(values, _setting(name, "features", facts, plan))
+    features = replace(features, values=values)
+    bottom = _bottom(name, features, facts, plan)
+    return Part(features, bottom, _shape(bottom, features))
 
-    def stream(name: str) -> Stream:
-        return Stream(plan.seed, name, device=plan.device)
 
-    return Session(
-        LabelParty(
-            label,
-            labels.to(plan.device),
-            top.to(plan.device),
-            cut=deepcopy(cut),
-            stream=stream(label),
-            setting=_setting(task, plan, label, ""),
-            features=columns[label].values.to(plan.device) if label in bottoms else None,
-            bottom=bottoms[label].to(plan.device) if label in bottoms else None,
-            **common,
-        ),
-        {
-            name: FeatureParty(
-                name,
-                columns[name].values.to(plan.device),
-                bottoms[name].to(plan.device),
-                cut=deepcopy(cut),
-                stream=stream(name),
-                setting=_setting(task, plan, name, ""),
-                **common,
-            )
-            for name in task.feature_parties
-        },
-        seed=plan.seed,
-        record=record,
-        device=plan.device,
+def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
+    """Make a feature party, which needs to know nothing of the others' columns."""
+    values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
+    return FeatureParty(name, values, bottom, **_common(name, facts, plan))
+
+
+def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan) -> LabelParty:
+    """Make the label party, which needs to know the shapes of all embeddings."""
+    name = facts.roster.label_party
+    with Stream(_own_seed(plan), name, "init", "top").scope():
+        joint = plan.cut.shape([shapes[party] for party in facts.roster.order])
+        top = _made(plan.top, prod(joint), facts.outputs)
+        for defence in plan.defences:
+            top = defence.model(top, _setting(name, "top", facts, plan))
+    for defence in plan.defences:
+        labels = defence.labels(labels, _setting(name, "labels", facts, plan))
+    return LabelParty(
+        name,
+        labels.to(plan.device),
+        top.to(plan.device),
+        features=None if part is None else part.features.values.to(plan.device),
+        bottom=None if part is None else part.bottom.to(plan.device),
+        **_common(name, facts, plan),
     )
 
 
-def target_scale(task: Task) -> tuple[float, float]:
+def target_scale(labels: Tensor, goal: Goal, train: Tensor) -> tuple[float, float]:
     """Mean and spread of a regression target over the training rows; targets are trained on in these units."""
-    if task.goal is not Goal.REGRESSION:
+    if goal is not Goal.REGRESSION:
         return 0.0, 1.0
-    labels = task.labels[task.train].double()
-    return float(labels.mean()), float(labels.std()) or 1.0
+    seen = labels[train].double()
+    return float(seen.mean()), float(seen.std()) or 1.0
 
 
-def training_labels(task: Task) -> Tensor:
+def training_labels(labels: Tensor, goal: Goal, train: Tensor) -> Tensor:
     """The labels that the loss sees, before any defence."""
-    mean, spread = target_scale(task)
-    return task.labels if task.goal is not Goal.REGRESSION else (task.labels - mean) / spread
+    mean, spread = target_scale(labels, goal, train)
+    return labels if goal is not Goal.REGRESSION else (labels - mean) / spread
 
 
-def embedding_width(task: Task, plan: Plan) -> int:
+def embedding_width(classes: int, plan: Plan) -> int:
     """The plan's width, or what its defences make of it."""
     width = plan.width
     for defence in plan.defences:
-        width = defence.width(width, len(task.classes))
+        width = defence.width(width, classes)
     return width
 
 
-def _features(task: Task, plan: Plan, name: str) -> Features:
-    """A party's columns, as its defences leave them."""
-    values = task.features[name].values
-    for defence in plan.defences:
-        values = defence.features(values, _setting(task, plan, name, "features"))
-    return replace(task.features[name], values=values)
+def _common(name: str, facts: Facts, plan: Plan) -> dict[str, Any]:
+    return {
+        "cut": deepcopy(plan.cut),
+        "roster": facts.roster,
+        "recipe": plan.recipe,
+        "stream": Stream(_own_seed(plan), name, device=plan.device),
+        "setting": _setting(name, "", facts, plan),
+        "defences": plan.defences,
+    }
 
 
-def _bottom(task: Task, plan: Plan, name: str, features: Features) -> nn.Module:
+def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Module:
     if isinstance(plan.bottoms, Mapping) and name not in plan.bottoms:
         raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(plan.bottoms)}.")
-    with Stream(plan.seed, name, "init", "bottom").scope():
+    with Stream(_own_seed(plan), name, "init", "bottom").scope():
         if isinstance(plan.bottoms, Mapping):
             bottom = deepcopy(plan.bottoms[name])
         else:
-            bottom = plan.bottoms(features, embedding_width(task, plan))
+            bottom = plan.bottoms(features, embedding_width(facts.classes, plan))
         for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(task, plan, name, "bottom"))
+            bottom = defence.model(bottom, _setting(name, "bottom", facts, plan))
     return bottom
+
+
+def _own_seed(plan: Plan) -> int:
+    return plan.seed if plan.private_seed is None else plan.private_seed
 
 
 def _made(top: Top, width: int, outputs: int) -> nn.Module:
     return deepcopy(top) if isinstance(top, nn.Module) else top(width, outputs)
 
 
-def _setting(task: Task, plan: Plan, name: str, part: str) -> Setting:
-    role = Role.LABEL_PARTY if name == task.label_party else Role.FEATURE_PARTY
-    rng = generator(plan.seed, name, "defence", part)
-    return Setting(name, role, part, len(task.classes), rng, plan.seed, derive(plan.seed, name, "private"))
+def _setting(name: str, part: str, facts: Facts, plan: Plan) -> Setting:
+    role = Role.LABEL_PARTY if name == facts.roster.label_party else Role.FEATURE_PARTY
+    own = _own_seed(plan)
+    rng = generator(own, name, "defence", part)
+    return Setting(name, role, part, facts.classes, rng, plan.seed, derive(own, name, "private"))
 
 
-def _shape(bottom: nn.Module, features: Features) -> tuple[int, ...]:
+def _shape(bottom: nn.Module, features: Features) -> Shape:
     """Shape of one row's embedding, found by embedding two rows with a copy of the module."""
     with torch.no_grad(), Stream(0, "shape").scope():
         embedding: Tensor = deepcopy(bottom).eval()(features.values.index_select(0, torch.tensor([0, 1])))

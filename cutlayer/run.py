@@ -58,7 +58,7 @@ class Run:
 
     def predict(self, rows: Tensor) -> Tensor:
         """Joint inference: logits, or numbers for regression."""
-        mean, spread = target_scale(self.task)
+        mean, spread = target_scale(self.task.labels, self.task.goal, self.task.train)
         return self.session.predict(rows) * spread + mean
 
     def evaluate(self, rows: Tensor) -> dict[str, float]:

@@ -15,6 +15,8 @@ PREDICTION_ROWS = 4096
 
 
 Result = dict[str, Tensor | None]
+#: What carries messages: given the talks of the parties that are here, return what they returned.
+Carry = Callable[[Mapping[str, Talk[Tensor | None]], Callable[[Message], None]], Result]
 
 
 def exchange(talks: Mapping[str, Talk[Tensor | None]], record: Callable[[Message], None]) -> Result:
@@ -60,55 +62,71 @@ def batches(rows: Tensor, size: int) -> Iterator[Tensor]:
 
 
 class Session:
-    """The parties of one run, and what they do together."""
+    """The parties of one run that live in this process, and what they do together with those elsewhere.
+
+    In a simulation all parties are here and `exchange` carries their messages; in a deployment one is,
+    and `carry` is a network that does the same.
+    """
 
     def __init__(
         self,
-        label_party: LabelParty,
-        feature_parties: Mapping[str, FeatureParty],
+        parties: Mapping[str, FeatureParty | LabelParty],
         *,
         seed: int,
         record: Callable[[Message], None],
         device: str | torch.device = "cpu",
+        carry: Carry = exchange,
     ) -> None:
-        self.label_party = label_party
-        self.parties: dict[str, FeatureParty | LabelParty] = {
-            **feature_parties,
-            label_party.name: label_party,
-        }
+        self.parties = dict(parties)
         self.seed = seed
         self.record = record
         self.device = device
+        self.carry = carry
         self.step = 0
+        self.losses: list[Tensor] = []  # of this epoch so far, where the label party is here
 
-    def train_epoch(self, epoch: int, rows: Tensor, on_step: Callable[[], None] = lambda: None) -> float:
-        """Train on all rows once, in an order that every party derives from the run's seed; mean loss."""
+    @property
+    def label_party(self) -> LabelParty:
+        """The label party, which must be here."""
+        return next(party for party in self.parties.values() if isinstance(party, LabelParty))
+
+    def train_epoch(
+        self, epoch: int, rows: Tensor, on_step: Callable[[], None] = lambda: None, *, done: int = 0
+    ) -> float:
+        """Train on all rows once, in an order that every party derives from the run's seed; mean loss.
+
+        `done` batches of this epoch were trained on already, before an interruption.
+        """
+        if not done:
+            self.losses = []
         for party in self.parties.values():
             party.begin_epoch(epoch)
             party.set_phase(Phase.TRAIN)
         order = rows[torch.randperm(len(rows), generator=generator(self.seed, "order", epoch))]
-        losses, sizes = [], []
-        for part in batches(order.to(self.device), self.label_party.recipe.batch_size):
-            batch = Batch(self.step, Phase.TRAIN, part)
-            losses.append(self._together(batch, self.record))
-            sizes.append(len(part))
+        parts = list(batches(order.to(self.device), party.recipe.batch_size))
+        for part in parts[done:]:
+            self.losses += self._together(Batch(self.step, Phase.TRAIN, part), self.record)
             on_step()
-        return float(torch.stack(losses).cpu().double() @ torch.tensor(sizes).double()) / len(rows)
+        if not self.losses:
+            return float("nan")  # the label party, elsewhere, knows
+        sizes = torch.tensor([len(part) for part in parts]).double()
+        return float(torch.stack(self.losses).cpu().double() @ sizes) / len(rows)
 
     def predict(self, rows: Tensor, record: Callable[[Message], None] | None = None) -> Tensor:
         """Joint inference: the label party's outputs for these rows, defences active as in training."""
+        return torch.cat(self.take_part(rows, record)).cpu()
+
+    def take_part(self, rows: Tensor, record: Callable[[Message], None] | None = None) -> list[Tensor]:
+        """Do one's part of a joint inference; what the label party has to say, if it is here, batch by batch."""
         for party in self.parties.values():
             party.set_phase(Phase.PREDICT)
         outputs = []
         for part in rows.to(self.device).split(PREDICTION_ROWS):
-            batch = Batch(self.step, Phase.PREDICT, part)
-            outputs.append(self._together(batch, record or self.record))
-        return torch.cat(outputs).cpu()
+            outputs += self._together(Batch(self.step, Phase.PREDICT, part), record or self.record)
+        return outputs
 
-    def _together(self, batch: Batch, record: Callable[[Message], None]) -> Tensor:
-        """Do one batch; return the label party's result, a loss in training and outputs in prediction."""
+    def _together(self, batch: Batch, record: Callable[[Message], None]) -> list[Tensor]:
+        """Do one batch; the label party's result, a loss in training and outputs in prediction, if it is here."""
         self.step += 1
-        result = exchange({n: party.talk(batch) for n, party in self.parties.items()}, record)
-        answer = result[self.label_party.name]
-        assert answer is not None
-        return answer
+        results = self.carry({name: party.talk(batch) for name, party in self.parties.items()}, record)
+        return [result for result in results.values() if result is not None]

@@ -175,7 +175,8 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
             raise RunError(f"Training diverged in epoch {epoch}: the loss is not a number; use a smaller --lr.")
         if len(task.valid):
             outputs = session.predict(task.valid)
-            record["valid_loss"] = float(loss_of(outputs, training_labels(task)[task.valid]))
+            labels = training_labels(task.labels, task.goal, task.train)[task.valid]
+            record["valid_loss"] = float(loss_of(outputs, labels))
         run.history.append(record)
         if recipe.patience is not None and best.update(run):
             break

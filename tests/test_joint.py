@@ -59,7 +59,7 @@ class Joint:
         self.streams = {name: Stream(plan.seed, name) for name in {*task.features, task.label_party}}
 
     def train(self, epochs: int) -> None:
-        mean, spread = cl.plan.target_scale(self.task)
+        mean, spread = cl.plan.target_scale(self.task.labels, self.task.goal, self.task.train)
         for epoch in range(epochs):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.plan.recipe.rate(epoch)

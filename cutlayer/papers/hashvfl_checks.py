@@ -87,7 +87,7 @@ def reconstruction(run: Run) -> dict[str, float]:
     bottom = deepcopy(run.session.parties[name].modules["bottom"]).eval().requires_grad_(False)
     values, labels = run.task.features[name].values, run.task.labels
     assert isinstance(values, torch.Tensor)
-    bits = embedding_width(run.task, run.plan)
+    bits = embedding_width(len(run.task.classes), run.plan)
     codes = target_codes(len(run.task.classes), bits, run.plan.seed)
     rng = generator(run.plan.seed, "reconstruction")
     pictures = CodeInversion(restarts=1).pictures(bottom, tuple(values.shape[1:]), codes, rng).numpy()

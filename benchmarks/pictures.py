@@ -1,13 +1,16 @@
 """The pictures on the pages about papers, drawn from their results."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from cutlayer.papers import binary as papers
+from cutlayer.papers import sfa as sfa_paper
 from cutlayer.papers.jobs import read_outcomes
-from cutlayer.report.plots import COLOURS
+from cutlayer.report.plots import COLOURS, MARKERS
 
 Results = dict[str, list[dict[str, Any]]]
 
@@ -83,3 +86,48 @@ def binary(results: Results, path: Path) -> None:
     right.set(yscale="log", xlabel="epoch", ylabel="training loss", title="Training (dashed: with Masquerade)")
     right.legend(frameon=False, fontsize=8)
     figure.savefig(path, format="png", dpi=120, facecolor="white")
+
+
+def sfa(results: Results, path: Path) -> None:
+    """Accuracy by parties and by height; GRN's error by height and as it trains, beside guesses that read nothing."""
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    (parties, height), (error, epochs) = figure.subplots(2, 2)
+    styles = {"SplitNN": ("o", COLOURS[2]), "SFA-NN": ("s", COLOURS[1])}
+    for method, (marker, colour) in styles.items():
+        _line(parties, results["figure 4"], "newsgroups", method, marker=marker, color=colour, label=method)
+        for dataset, style in (("newsgroups", "-"), ("fashion-mnist", "--")):
+            look = {"marker": marker, "color": colour, "label": f"{method}, {dataset}"}
+            _line(height, results["figure 5a"], dataset, method, linestyle=style, **look)
+    parties.set(xlabel="parties", ylabel="test accuracy, %", title="News20, by number of parties (figure 4)")
+    height.set(xlabel="layers in a bottom", ylabel="test accuracy, %", title="By height of the bottoms (figure 5a)")
+    attacks = ["SplitNN", "SplitNN, lr 0.001", *(f"SFA-NN, {name}" for name in sfa_paper.MASKED)]
+    for place, (method, colour) in enumerate(zip(attacks, (*COLOURS[2:], COLOURS[1]), strict=False)):
+        look = {"marker": MARKERS[place], "color": colour, "label": method}
+        _line(error, results["figure 5b"], "fashion-mnist", method, **look)
+        _line(epochs, results["grn-epochs"], "fashion-mnist", method, **look)
+    for axes in (error, epochs):
+        for row in results["figure 5b"]:
+            if row["setting"] == "no message read" and row["ours"] is not None:
+                axes.axhline(row["ours"], color="grey", lw=0.8, ls=":")
+                name = row["method"].partition(" (")[0]
+                at = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+                axes.annotate(name, (1, row["ours"]), fontsize=7, color="grey", **at)
+    error.set(xlabel="layers in a bottom", ylabel="mean squared error", title="GRN on Fashion-MNIST (figure 5b)")
+    epochs.set(xlabel="epochs of the attack", ylabel="mean squared error", title="GRN as it trains, height 1")
+    parties.set_xticks([2, 4, 6, 8])
+    for axes in (height, error):
+        axes.set_xticks([1, 2, 3, 4, 5])
+    for axes in (parties, height, error, epochs):
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
+    figure.savefig(path, format="png", dpi=120, facecolor="white")
+
+
+def _line(axes: Axes, rows: list[dict[str, Any]], dataset: str, method: str, **look: Any) -> None:
+    """One method by the number in its settings, with intervals; nothing where nothing has run."""
+    found = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method) and r["ours"] is not None]
+    if not found:
+        return
+    places = [int(re.search(r"\d+", row["setting"])[0]) for row in found]  # type: ignore[index]
+    spread = [0.0 if row["low"] is None else row["high"] - row["ours"] for row in found]
+    axes.errorbar(places, [row["ours"] for row in found], yerr=spread, ms=4, capsize=2, lw=1.2, **look)

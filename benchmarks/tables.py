@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = {  # seeds, page, and what else the command says
     "hashvfl": (5, "hashing", " (mnist, cifar10: with --device cuda)"),
     "binary": (3, "binary-columns", ""),
+    "sfa": (5, "secure-sum", " (with --device cuda)"),
 }
 COUNTS = ("columns exact", "claimed", "Algorithm 1:")  # whole numbers
 

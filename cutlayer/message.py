@@ -18,12 +18,14 @@ class Kind(Enum):
     SETUP = "setup"  # sizes and public keys, before the first batch
     CIPHER = "cipher"  # encrypted numbers
     SHARE = "share"  # numbers under a mask, on their way through a protocol
+    POINTS = "points"  # blinded ids, and tags of ids, while rows are aligned
     SUM = "sum"  # what a protocol opened to a party: a note to itself, which crosses nothing
 
 
 class Phase(Enum):
-    """Why it crosses: training changes the models, prediction leaves them as they are."""
+    """Why it crosses: rows are aligned, then training changes the models, and prediction leaves them as they are."""
 
+    ALIGN = "align"
     TRAIN = "train"
     PREDICT = "predict"
 

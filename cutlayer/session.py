@@ -15,11 +15,12 @@ PREDICTION_ROWS = 4096
 
 
 Result = dict[str, Tensor | None]
-#: What carries messages: given the talks of the parties that are here, return what they returned.
-Carry = Callable[[Mapping[str, Talk[Tensor | None]], Callable[[Message], None]], Result]
+Talks = Mapping[str, Talk[Tensor | None]]
+#: What carries the messages of a batch: given the talks of the parties that are here, return what they returned.
+Carry = Callable[[Batch, Talks, Callable[[Message], None]], Result]
 
 
-def exchange(talks: Mapping[str, Talk[Tensor | None]], record: Callable[[Message], None]) -> Result:
+def exchange(talks: Talks, record: Callable[[Message], None]) -> Result:
     """Carry messages between the parties until every one has finished its part; return what they returned.
 
     This is all that a transport does: it knows neither cuts, nor defences, nor how many messages a
@@ -53,6 +54,11 @@ def exchange(talks: Mapping[str, Talk[Tensor | None]], record: Callable[[Message
     return results
 
 
+def in_process(batch: Batch, talks: Talks, record: Callable[[Message], None]) -> Result:
+    """Carry a batch's messages between parties that are all here."""
+    return exchange(talks, record)
+
+
 def batches(rows: Tensor, size: int) -> Iterator[Tensor]:
     """Cut rows into batches. A last batch of one row joins the one before: batch norm needs two."""
     parts = list(rows.split(size))
@@ -64,7 +70,7 @@ def batches(rows: Tensor, size: int) -> Iterator[Tensor]:
 class Session:
     """The parties of one run that live in this process, and what they do together with those elsewhere.
 
-    In a simulation all parties are here and `exchange` carries their messages; in a deployment one is,
+    In a simulation all parties are here and `in_process` carries their messages; in a deployment one is,
     and `carry` is a network that does the same.
     """
 
@@ -75,7 +81,7 @@ class Session:
         seed: int,
         record: Callable[[Message], None],
         device: str | torch.device = "cpu",
-        carry: Carry = exchange,
+        carry: Carry = in_process,
     ) -> None:
         self.parties = dict(parties)
         self.seed = seed
@@ -128,5 +134,5 @@ class Session:
     def _together(self, batch: Batch, record: Callable[[Message], None]) -> list[Tensor]:
         """Do one batch; the label party's result, a loss in training and outputs in prediction, if it is here."""
         self.step += 1
-        results = self.carry({name: party.talk(batch) for name, party in self.parties.items()}, record)
+        results = self.carry(batch, {name: party.talk(batch) for name, party in self.parties.items()}, record)
         return [result for result in results.values() if result is not None]

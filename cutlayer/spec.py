@@ -107,7 +107,7 @@ def _read(text: str, hint: Any, what: str) -> Any:
         one_of(what, text, [str(a) for a in args])
         return next(a for a in args if str(a) == text)
     if origin is tuple:
-        return tuple(_read(part, args[0], what) for part in DASH.split(text))
+        return () if text == "none" else tuple(_read(part, args[0], what) for part in DASH.split(text))
     if inspect.isclass(hint) and issubclass(hint, Enum):
         one_of(what, text, [str(member.value) for member in hint])
         return hint(text)
@@ -138,5 +138,5 @@ def _plain(value: object) -> str:
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, tuple):
-        return "-".join(map(_plain, value))
+        return "-".join(map(_plain, value)) or "none"
     return str(value)

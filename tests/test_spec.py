@@ -77,3 +77,16 @@ def test_mistakes_are_told(text, message):
 
 def test_a_class_of_the_users_own_is_imported():
     assert isinstance(parse("cutlayer.cuts.Concat", cutlayer.cuts, Cut, "cut"), cutlayer.cuts.Concat)
+
+
+def test_a_list_of_numbers_may_be_empty():
+    from cutlayer.models import named
+
+    assert named.top("relu-mlp:hidden=none").settings == {"hidden": ()}
+    assert named.top("relu-mlp:hidden=30-10").settings == {"hidden": (30, 10)}
+    assert describe(Numbers(sizes=())) == f"{__name__}.Numbers:sizes=none"
+
+
+class Numbers:
+    def __init__(self, *, sizes: tuple[int, ...] = (1,)) -> None:
+        self.sizes = sizes

@@ -99,8 +99,9 @@ class Grn(Attack):
         mixed = entered(view, rows) if self.learn_mask else None
         if self.learn_mask and (mixed is None or self.reads != "sum"):
             raise Inapplicable("a mask is learned with reads=sum and columns of one's own")
-        stream = Stream(int(torch.randint(2**62, (), generator=rng)), "grn", device=device)
-        with stream.scope():
+        seed = int(torch.randint(2**62, (), generator=rng))
+        stream = Stream(seed, "grn", device=device)
+        with Stream(seed, "grn", "start").scope():  # layers are drawn on the CPU, whatever they run on
             width = own.shape[1] + (prod(shape) if self.noise else seen.shape[1])
             net = network(width, prod(shape), self.bounded).to(device)
         mixed = None if mixed is None else mixed.float().to(device)

@@ -6,9 +6,10 @@ from typer import Argument, Option
 
 
 def bench(
-    name: Annotated[str, Argument(help="Which benchmark: train, hash, binary, he.")] = "train",
+    name: Annotated[str, Argument(help="Which benchmark: train, hash, binary, he, psi.")] = "train",
     json: Annotated[bool, Option("--json", help="Print one JSON object; `ratio` is the headline figure.")] = False,
     repeats: Annotated[int, Option(help="Interleaved repetitions; the fastest are compared.")] = 5,
+    size: Annotated[int | None, Option(help="psi: ids a side, 100000 by default.")] = None,
 ) -> None:
     """Compare with a reference that runs in the same process: machines are noisy, ratios are not."""
     from cutlayer import bench as benchmarks
@@ -16,9 +17,10 @@ def bench(
     from cutlayer.cli import show
 
     at_least("repeats", repeats, 1)
+    at_least("size", 2 if size is None else size, 2)
     one_of("benchmark", name, benchmarks.NAMES)
     with show.progress_bar(f"bench {name}") as progress:
-        result = benchmarks.run(name, repeats, lambda done, total: progress(done, total, ""))
+        result = benchmarks.run(name, repeats, lambda done, total: progress(done, total, ""), size)
     if json:
         show.dump(result)
     else:

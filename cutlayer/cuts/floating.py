@@ -7,7 +7,7 @@ Specification: sfa, section 3 ("float simulation").
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ SPREAD = 16.0  # size of the masks that cancel
 
 class FloatRing:
     """What `crypto.Ring` does, on ordinary numbers."""
-
-    bits, bytes_each = 64, 8
 
     def encode(self, values: Tensor) -> Floats:
         """As float64."""
@@ -49,15 +47,38 @@ class FloatRing:
         """Sum of several matrices."""
         return np.asarray(np.sum(list(terms), axis=0))
 
-    def from_stream(self, stream: bytes, shape: Sequence[int]) -> Floats:
-        """Random bytes as numbers of size up to SPREAD."""
-        return np.frombuffer(stream, "<i8").reshape(shape) * (SPREAD / 2.0**63)
-
     def check(self, values: NDArray[Any], name: str = "matrix") -> Floats:
         """Refuse what is not finite."""
         if not np.isfinite(values).all():
             raise ProtocolError(f"Expected finite numbers in {name}.")
         return np.asarray(values, np.float64)
+
+
+class OpenZeroSum:
+    """Masks that cancel, from seeds that everybody can derive: no keys, so no cryptography is needed to simulate."""
+
+    def __init__(self, name: str, peers: Iterable[str], seed: int) -> None:
+        self.name, self.peers, self.seed = name, tuple(peers), seed
+
+    def zero_sum_mask(self, step: int, shape: Sequence[int]) -> Floats:
+        """This party's mask of a step, of size up to SPREAD for each peer; all parties' sum to zero."""
+        mask: Floats = np.zeros(shape)
+        for peer in self.peers:
+            first, second = sorted([self.name, peer])
+            drawn = numpy_generator(self.seed, "open zero sum", first, second, step).uniform(-SPREAD, SPREAD, shape)
+            mask += drawn if self.name == first else -drawn
+        return mask
+
+
+class OpenAgreement:
+    """What `crypto.Agreement` does, with nothing agreed on: the run's seed, which all parties have, says it all."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name, self.seed, self.public = name, seed, b"\0"
+
+    def meet(self, publics: Mapping[str, bytes]) -> OpenZeroSum:
+        """The masks with these peers."""
+        return OpenZeroSum(self.name, publics, self.seed)
 
 
 class OpenHolder:

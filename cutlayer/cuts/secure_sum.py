@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cutlayer._validate import one_of
 from cutlayer.crypto import Agreement, Ring, ZeroSum
 from cutlayer.cut import Meeting, Roster, Shape, collect
-from cutlayer.cuts.floating import FloatRing, OpenBlind, OpenHolder
+from cutlayer.cuts.floating import FloatRing, OpenAgreement, OpenBlind, OpenHolder, OpenZeroSum
 from cutlayer.cuts.masking import Blind, Holder, places_of, refuse_large, scheme_named
 from cutlayer.cuts.payload import bytes_in, bytes_message, numbers_in
 from cutlayer.cuts.shares import Numbers, Shares
@@ -83,7 +83,7 @@ class SecureSum(Sum):
         self._ring: Any = FloatRing() if self.scheme == "none" else Ring(self.bits, fraction=self.bits - BEFORE_POINT)
         self._early: list[Message] = []
         self._shares = Shares()
-        self._zero_sum: ZeroSum | None = None
+        self._zero_sum: ZeroSum | OpenZeroSum | None = None
         self._holder: Holder | OpenHolder | None = None
         self._blind: Blind | OpenBlind | None = None
         self._deep = False
@@ -147,7 +147,7 @@ class SecureSum(Sum):
         """Feature party, once: agree on keys with the other feature parties; the holder sends [W_mask]."""
         others = [other for other in roster.feature_parties if other != name]
         if others:
-            agreement = Agreement(name, str(self._setting.shared_seed), self._ring)
+            agreement = self._agreement(name)
             for other in others:
                 yield bytes_message(batch, name, other, Kind.SETUP, agreement.public)
         if width:
@@ -208,6 +208,10 @@ class SecureSum(Sum):
         inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
         opened = self._holder.open(bytes_in(inbox[roster.label_party]), len(batch.rows), transposed=True)
         yield send(batch, name, roster.label_party, Kind.SHARE, torch.from_numpy(opened))
+
+    def _agreement(self, name: str) -> Agreement | OpenAgreement:
+        seed = self._setting.shared_seed
+        return OpenAgreement(name, seed) if self.scheme == "none" else Agreement(name, str(seed), self._ring)
 
     def _hold(self, inputs: int, width: int) -> Holder | OpenHolder:
         seed = self._setting.private_seed

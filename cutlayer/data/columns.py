@@ -1,18 +1,17 @@
-"""Columns of a user's table: tell what each holds, and fill what is missing.
+"""Columns of a user's table: what each holds, what in it is missing, and what cannot be used.
 
-What a column holds (its kind) is told from the whole table. Medians and levels are taken from the
-training rows only, so that test rows stay unseen.
+In training, what a column holds is told from all of its values (`clean`). Fresh rows are read as what
+the training found (`as_trained`): a handful of rows could look like something else.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from cutlayer.data.read_table import MISSING_WORDS
-from cutlayer.data.task import ColumnKind
 from cutlayer.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,20 +22,26 @@ LEVELS_ALWAYS = 50  # text with up to so many values is a category,
 LEVELS_SHARE = 0.05  # and so is text with at most one value per twenty rows,
 LEVELS_MOST = 1000  # unless one-hot coding would fill the memory
 LARGEST = 1e38  # what 32-bit floats hold
-MISSING_LEVEL = "(missing)"
 _DAY = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
 _HOUR = r"\d{1,2}:\d{2}(:\d{2}\S*)?"
 _DATE = rf"^((({_DAY})([T ]{_HOUR})?)|{_HOUR})$"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """One column of the table as numbers without gaps; categories as codes, an unseen one coded last."""
+class Holds(Enum):
+    """What stands in the cells of a clean column."""
 
-    name: str
-    kind: ColumnKind
-    values: _Array  # (n,) float64
-    levels: tuple[str, ...] = ()  # of a category, or the two values of a binary column
+    BOOLEAN = "booleans"
+    NUMBER = "numbers"
+    TEXT = "text"
+
+
+def holds(series: "pl.Series") -> Holds:
+    """Tell what a clean column holds."""
+    import polars as pl
+
+    if series.dtype == pl.Boolean:
+        return Holds.BOOLEAN
+    return Holds.NUMBER if series.dtype.is_numeric() else Holds.TEXT
 
 
 def clean(series: "pl.Series") -> "pl.Series":
@@ -46,18 +51,71 @@ def clean(series: "pl.Series") -> "pl.Series":
     kind = series.dtype
     if kind.is_temporal():
         _refuse_dates(series.name)
-    if kind.is_nested() or kind in (pl.Binary, pl.Object):
+    if not _simple(series):
         raise DataError(f"Expected one number or word per row in column {series.name!r}, got {kind}: leave it out.")
+    series = _marked(series)
+    if series.dtype != pl.String:
+        return series
+    if series.null_count() < len(series) and series.str.contains(_DATE).all():
+        _refuse_dates(series.name)
+    numbers = series.cast(pl.Float64, strict=False)
+    return numbers if numbers.null_count() == series.null_count() < len(series) else series
+
+
+def as_trained(series: "pl.Series", expected: Holds) -> "pl.Series":
+    """Bring a column of fresh rows to what it held in training, or refuse it by name.
+
+    A column without any value is only missing, whatever type the file's reader gave it.
+    """
+    import polars as pl
+
+    if _simple(series):
+        series = _marked(series)
+    if series.null_count() == len(series):
+        empty = {Holds.BOOLEAN: pl.Boolean, Holds.NUMBER: pl.Float64, Holds.TEXT: pl.String}[expected]
+        return pl.Series(series.name, [None] * len(series), dtype=empty)
+    if expected is Holds.NUMBER and series.dtype == pl.String:
+        numbers = series.cast(pl.Float64, strict=False)
+        words = numbers.null_count() - series.null_count()
+        if words:
+            raise DataError(
+                f"Expected numbers in column {series.name!r}, as in training, got text in {words} rows: "
+                "correct them or leave them empty."
+            )
+        return numbers
+    if not _simple(series) or holds(series) is not expected:
+        hint = ": read it as text" if expected is Holds.TEXT else ""
+        raise DataError(
+            f"Expected {expected.value} in column {series.name!r}, as in training, got type {series.dtype}{hint}."
+        )
+    return series
+
+
+def _simple(series: "pl.Series") -> bool:
+    import polars as pl
+
+    kind = series.dtype
+    return not (kind.is_temporal() or kind.is_nested() or kind in (pl.Binary, pl.Object))
+
+
+def _marked(series: "pl.Series") -> "pl.Series":
+    """Fewer types, and null for everything that stands for a missing value."""
+    import polars as pl
+
+    kind = series.dtype
     if kind == pl.Boolean or kind.is_integer():
         return series
     if kind.is_numeric():
         return series.cast(pl.Float64).fill_nan(None)
     text = series.cast(pl.String).str.strip_chars()
-    text = text.set(text.is_in(MISSING_WORDS), None)
-    if text.null_count() < len(text) and text.str.contains(_DATE).all():
-        _refuse_dates(series.name)
-    numbers = text.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == text.null_count() < len(text) else text
+    return text.set(text.is_in(MISSING_WORDS), None)
+
+
+def with_gaps(series: "pl.Series") -> _Array:
+    """Numbers as float64, NaN where one is missing."""
+    import polars as pl
+
+    return series.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
 
 
 def _refuse_dates(name: str) -> NoReturn:
@@ -67,117 +125,28 @@ def _refuse_dates(name: str) -> NoReturn:
     )
 
 
-def refuse_missing(table: Sequence["pl.Series"]) -> None:
+def refuse_missing(
+    table: Sequence["pl.Series"], remedy: str = "fill them, leave the columns out, or pass missing='impute'"
+) -> None:
     """Name every column with missing values and their number."""
     counts = [(series.name, series.null_count()) for series in table if series.null_count()]
     if counts:
         listed = ", ".join(f"{name!r} ({count})" for name, count in counts)
-        raise DataError(
-            f"Expected no missing values (missing='refuse'), got some in {listed}: "
-            "fill them, leave the columns out, or pass missing='impute'."
-        )
+        raise DataError(f"Expected no missing values (missing='refuse'), got some in {listed}: {remedy}.")
 
 
-def prepare_all(table: Sequence["pl.Series"], train: _Array, missing: str, notes: list[str]) -> dict[str, Prepared]:
-    """Turn clean columns into numbers, leave constant ones out, and note those that say the same."""
-    if missing == "refuse":
-        refuse_missing(table)
-    made = [column for series in table if (column := prepare(series, train, notes)) is not None]
-    first: dict[object, str] = {}
-    for column in made:
-        same = first.setdefault((column.kind, column.levels, column.values.tobytes()), column.name)
-        if same != column.name:
-            notes.append(f"Columns {same!r} and {column.name!r} hold identical values; both were kept.")
-    return {column.name: column for column in made}
-
-
-def prepare(series: "pl.Series", train: _Array, notes: list[str]) -> Prepared | None:
-    """Turn a clean column into numbers; None, with a note, if training rows hold a single value."""
-    import polars as pl
-
-    values = series.drop_nulls()
-    distinct = values.n_unique()
-    if series.dtype == pl.String:
-        if distinct == 2 and not series.null_count():
-            made = _binary(series, train, notes)
-        else:
-            _refuse_text(series, distinct)
-            made = _category(series, train, notes)
-    elif distinct == 2:
-        made = _binary(series, train, notes)
-    else:
-        made = _numeric(series, train, notes)
-        if series.dtype.is_integer() and distinct == len(series):
-            notes.append(
-                f"Column {series.name!r} holds a different whole number in every row: "
-                "if it is an id, name it as id_column."
-            )
-    seen = made.values[train]
-    if seen.min() == seen.max():
-        notes.append(f"Dropped column {series.name!r}: all training rows hold the same value.")
-        return None
-    return made
-
-
-def _numeric(series: "pl.Series", train: _Array, notes: list[str]) -> Prepared:
-    import polars as pl
-
-    values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
-    beyond = int((np.abs(values) > LARGEST).sum())
+def refuse_infinite(series: "pl.Series") -> None:
+    """Count the numbers that 32-bit floats cannot hold."""
+    beyond = int((np.abs(with_gaps(series)) > LARGEST).sum())
     if beyond:
         raise DataError(
             f"Expected finite numbers in column {series.name!r}, got {beyond} that are infinite or beyond "
             f"{LARGEST:g}: correct them, or leave them empty to have them imputed."
         )
-    gaps = np.isnan(values)
-    if gaps.any():
-        seen = values[train][~gaps[train]]
-        middle = float(np.median(seen)) if len(seen) else 0.0
-        values[gaps] = middle
-        notes.append(
-            f"Filled {int(gaps.sum())} missing values of column {series.name!r} "
-            f"with the median of the training rows, {middle:g}."
-        )
-    return Prepared(series.name, ColumnKind.NUMERIC, values)
 
 
-def _binary(series: "pl.Series", train: _Array, notes: list[str]) -> Prepared:
-    import polars as pl
-
-    low, high = series.drop_nulls().unique().sort().to_list()
-    if series.dtype.is_float() and max(abs(low), abs(high)) > LARGEST:
-        _numeric(series, train, notes)  # raises, and says why
-    values = (series == high).cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
-    gaps = np.isnan(values)
-    if gaps.any():
-        seen = values[train][~gaps[train]]
-        often = float(len(seen) > 0 and seen.mean() > 0.5)  # a median could fall between the two values
-        values[gaps] = often
-        notes.append(
-            f"Filled {int(gaps.sum())} missing values of column {series.name!r} "
-            f"with the commoner value of the training rows, {high if often else low}."
-        )
-    return Prepared(series.name, ColumnKind.BINARY, values, (str(low), str(high)))
-
-
-def _category(series: "pl.Series", train: _Array, notes: list[str]) -> Prepared:
-    import polars as pl
-
-    missing = series.null_count()
-    if missing:
-        series = series.fill_null(MISSING_LEVEL)
-        notes.append(f"Gave {missing} missing values of column {series.name!r} a level of their own.")
-    levels = sorted(series.gather(train).unique().to_list(), key=lambda level: (level == MISSING_LEVEL, level))
-    codes = series.replace_strict(
-        levels, list(range(len(levels))), default=len(levels), return_dtype=pl.Float64
-    ).to_numpy()
-    unseen = int((codes == len(levels)).sum())
-    if unseen:
-        notes.append(f"Column {series.name!r} holds levels in {unseen} rows that no training row has.")
-    return Prepared(series.name, ColumnKind.CATEGORICAL, codes, tuple(levels))
-
-
-def _refuse_text(series: "pl.Series", distinct: int) -> None:
+def refuse_text(series: "pl.Series", distinct: int) -> None:
+    """Refuse text of too many values to be a category, and say what it looks like instead."""
     import polars as pl
 
     rows = len(series)

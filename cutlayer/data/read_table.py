@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,11 @@ MISSING_WORDS = ("", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan")
 _SEPARATORS = (",", ";", "\t", "|")
 
 
-def read_table(path: Path, id_column: str | None = None) -> tuple["pl.DataFrame", str]:
+def read_table(path: Path, id_column: str | None = None, *, text: Collection[str] = ()) -> tuple["pl.DataFrame", str]:
     """Return the table and the SHA-256 of the file as it lies on disk.
 
-    `id_column` is kept as text, so that ids such as 007 and 7 stay different.
+    `id_column` is kept as text, so that ids such as 007 and 7 stay different; so are the columns in
+    `text`, which held text in training and could look like numbers in a few fresh rows.
     """
     if not path.is_file():
         raise DataError(f"Expected a CSV or Parquet file at {path}, found none: check the path.")
@@ -38,7 +40,7 @@ def read_table(path: Path, id_column: str | None = None) -> tuple["pl.DataFrame"
         data = _unzipped(data, path)
     if data[:4] == b"PK\x03\x04" or data[:4] == b"\xd0\xcf\x11\xe0":
         raise DataError(f"Expected a CSV or Parquet file, got a spreadsheet or archive: save {path} as CSV.")
-    return _csv(data, path, id_column), digest
+    return _csv(data, path, {*text, (id_column or "").strip()}), digest
 
 
 def refuse_repeated_ids(ids: "pl.Series") -> None:
@@ -71,7 +73,7 @@ def _unzipped(data: bytes, path: Path) -> bytes:
         raise DataError(f"Expected a whole gzip file at {path}, got a damaged one: copy it again.") from error
 
 
-def _csv(data: bytes, path: Path, id_column: str | None) -> "pl.DataFrame":
+def _csv(data: bytes, path: Path, text: Collection[str]) -> "pl.DataFrame":
     import polars as pl
 
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
@@ -85,7 +87,7 @@ def _csv(data: bytes, path: Path, id_column: str | None) -> "pl.DataFrame":
     names = _cells(header, separator)
     _refuse_ragged(data, separator, path)
     numbered = [f"c{number}" for number in range(len(names))]
-    as_text = [f"c{number}" for number, name in enumerate(names) if name == (id_column or "").strip()]
+    as_text = [f"c{number}" for number, name in enumerate(names) if name in text]
     try:
         frame = pl.read_csv(
             io.BytesIO(data),

@@ -1,17 +1,16 @@
 """A user's own table, CSV or Parquet, as a task: typed, filled, scaled and divided among parties."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.data.assign import divided, known, named
-from cutlayer.data.columns import Prepared, clean, prepare_all
-from cutlayer.data.encode import features
+from cutlayer.data.columns import clean
+from cutlayer.data.fitted import FittedTable
 from cutlayer.data.read_table import read_table, refuse_repeated_ids
 from cutlayer.data.split import split_rows
 from cutlayer.data.target import Target, target
@@ -76,17 +75,24 @@ def table(
         left_out = [name for name in free if name not in set(wanted)]
         if left_out:
             notes.append(f"Left out {len(left_out)} columns that no party holds: {', '.join(left_out)}.")
-    prepared = prepare_all([clean(frame[name]) for name in wanted], train.numpy(), missing, notes)
-    if not prepared:
+    fitted = FittedTable.fit(
+        [clean(frame[name]) for name in wanted],
+        train.numpy(),
+        coding=coding,
+        scaling=scaling,
+        missing=missing,
+        notes=notes,
+    )
+    if not fitted.columns:
         raise DataError(f"Expected columns besides the label {label!r} that vary, got none in {path}.")
     if isinstance(parties, Mapping):
-        held_by = _still_held(given, prepared)
+        held_by = _still_held(given, fitted.names)
     else:
         held_by = divided(
             partition,
             2 if parties is None else parties,
-            list(prepared),
-            np.stack([column.values[train.numpy()] for column in prepared.values()], axis=1),
+            fitted.names,
+            fitted.numbers(frame)[train.numpy()],
             aim.labels[train].numpy(),
             numpy_generator(seed, "table", "partition"),
             alpha=alpha,
@@ -100,10 +106,7 @@ def table(
         )
     return Task(
         name=Path(path).name.split(".")[0] or Path(path).name,
-        features={
-            party: features([prepared[name] for name in names], coding, scaling, train.numpy())
-            for party, names in held_by.items()
-        },
+        features={party: fitted.only(names).features(frame) for party, names in held_by.items()},
         labels=aim.labels,
         label_party=owner,
         goal=aim.goal,
@@ -195,8 +198,8 @@ def _rows(aim: Target, test: float, valid: float, seed: int) -> tuple[Tensor, Te
     return train[kept], train[held], tested
 
 
-def _still_held(held: dict[str, list[str]], prepared: Mapping[str, Prepared]) -> dict[str, list[str]]:
-    left = {party: [name for name in names if name in prepared] for party, names in held.items()}
+def _still_held(held: dict[str, list[str]], varying: Collection[str]) -> dict[str, list[str]]:
+    left = {party: [name for name in names if name in varying] for party, names in held.items()}
     for party, names in left.items():
         if not names:
             raise DataError(

@@ -15,7 +15,7 @@ from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
-PAPERS = ("hashvfl", "binary")
+PAPERS = ("hashvfl", "binary", "sfa")
 DETAILS = {"exact": r"^(\d+) of", "claimed": r"(\d+) claimed", "first": r"right on ([\d.]+)%"}  # in Finding.detail
 
 

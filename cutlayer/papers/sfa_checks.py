@@ -134,5 +134,5 @@ def _embeddings(run: Run, party: str, rows: Tensor) -> Tensor:
     one = run.session.parties[party]
     assert one.features is not None and one.bottom is not None
     one.bottom.eval()
-    parts = [one.bottom(one.features.index_select(0, some)).flatten(1) for some in rows.split(8192)]
+    parts = [one.bottom(one.features[some.to(run.plan.device)]).flatten(1) for some in rows.split(8192)]
     return torch.cat(parts).cpu().double()

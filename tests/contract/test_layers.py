@@ -10,9 +10,9 @@ ROOT = Path(cutlayer.__file__).parent
 LAYERS = {
     0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign", "crypto"),
     1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary"),
-    2: ("party", "cuts", "defences", "attacks"),
+    2: ("party", "cuts", "defences", "attacks", "align"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
-    4: ("run", "training", "auditing", "words", "report", "papers", "bench"),
+    4: ("run", "training", "auditing", "words", "report", "papers", "bench", "net"),
     5: ("cli", "__main__", "__init__"),
 }
 LAYER = {name: level for level, names in LAYERS.items() for name in names}

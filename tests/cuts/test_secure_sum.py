@@ -13,6 +13,7 @@ import cutlayer as cl
 from cutlayer import words
 from cutlayer.auditing import attack_run
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
+from cutlayer.cuts.floating import OpenAgreement
 from cutlayer.cuts.masking import Holder, bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Task
@@ -263,3 +264,12 @@ def test_every_attack_answers_a_run_under_encryption(own, cut):
     )
     for finding in attack_run(run, words.attacks([])):
         assert finding.status == "done" or finding.reason
+
+
+def test_open_masks_cancel_and_differ_by_step_and_pair():
+    sides = {name: OpenAgreement(name, 7).meet({other: b"\0" for other in "abc" if other != name}) for name in "abc"}
+    masks = {step: [side.zero_sum_mask(step, (4, 3)) for side in sides.values()] for step in (0, 1)}
+    for step in masks:
+        assert np.abs(sum(masks[step])).max() < 1e-12 and all(np.abs(mask).max() > 1 for mask in masks[step])
+    assert not np.allclose(masks[0][0], masks[1][0])
+    assert not np.allclose(masks[0][0], -masks[0][1])  # each pair has its own

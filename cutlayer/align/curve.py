@@ -1,0 +1,126 @@
+"""Curve25519 for alignment: blind an id, multiply what is blinded, take the blind off; on all cores.
+
+**Why unblinding is exact.** The curve's points form a group of order 8*l, l prime. Every point is P = P0 + T with
+P0 of order l and T of an order that divides 8. X25519 multiplies by *clamped* scalars: multiples of 8 from 2^254 up
+to 2^255. A multiple of 8 kills T, so X25519(k, u(P)) = u(k P0) whatever T was: the holder of k gets
+u(k P0) from H(x) alone. The other side draws a clamped `a`, sends u(a P0), is answered u(k a P0), and multiplies by a
+clamped s with s = 1/a modulo l: u(s k a P0) = u(k P0), because l P0 = 0. That u is shared by Q and -Q does
+not matter: multiplication respects the sign.
+
+**Which blinds have such an s.** By the Chinese remainder theorem there is one s modulo 8*l with s = 1/a (mod l)
+and s = 0 (mod 8); as 8*l > 2^255, at most one lies in the clamped range, and about half of all `a` have one. The
+others are drawn again, which costs the blind one bit of its 251.
+
+**Why not the twist.** A random u lies on the curve or on its quadratic twist, with even odds, and stays there under
+multiplication. A blinded point would show this one bit of its id, so ids are hashed to the curve only.
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutlayer._validate import at_least
+from cutlayer.align import kernel
+from cutlayer.errors import ConfigError, ProtocolError, RunError
+
+Bytes = NDArray[np.uint8]
+
+ALONE = 5_000  # with fewer points a second process costs more than it brings
+MOST_AT_ONCE = 200_000  # points in one job of another process, to bound its memory
+SALT_BYTES = (16, 64)
+
+
+@cache
+def load(module: str) -> Any:
+    """Import a module of the extra `net`, or say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        name = module.split(".")[0]
+        raise ConfigError(
+            f'Alignment needs the module {name!r}, which is not installed: pip install "cutlayer[net]".'
+        ) from error
+
+
+def draw_key() -> bytes:
+    """A clamped scalar, uniform."""
+    return ((1 << 254) + 8 * secrets.randbits(251)).to_bytes(32, "little")
+
+
+def inverse(scalar: bytes) -> bytes | None:
+    """The clamped scalar that undoes this one on points of prime order, if there is one."""
+    target = pow(int.from_bytes(scalar, "little"), -1, kernel.ORDER)
+    lift = -target * pow(kernel.ORDER, -1, 8) % 8  # target + lift * ORDER = 0 modulo 8
+    found = target + lift * kernel.ORDER
+    return found.to_bytes(32, "little") if 1 << 254 <= found < 1 << 255 else None
+
+
+def draw_blind() -> tuple[bytes, bytes]:
+    """A clamped scalar and the one that undoes it."""
+    while (undo := inverse(blind := draw_key())) is None:
+        pass
+    return blind, undo
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Curve:
+    """Points of one alignment: the salt keeps ids of one federation from meeting those of another.
+
+    Results do not depend on `processes` (all cores by default).
+    """
+
+    def __init__(self, salt: bytes, processes: int | None = None) -> None:
+        least, most = SALT_BYTES
+        if not least <= len(salt) <= most:
+            raise ConfigError(f"Expected a salt of {least} to {most} bytes, got {len(salt)}.")
+        at_least("processes", 1 if processes is None else processes, 1)
+        for module in ("gmpy2", "cryptography.hazmat.primitives.asymmetric.x25519"):
+            load(module)
+        self.salt = salt
+        self.processes = processes or cores()
+
+    def of_ids(self, ids: Sequence[bytes], scalar: bytes) -> Bytes:
+        """scalar * H(id) for every id."""
+        return self._map(ids, scalar, self.salt)
+
+    def multiply(self, points: Bytes, scalar: bytes, sender: str) -> Bytes:
+        """scalar * point for every point that a peer sent."""
+        try:
+            return self._map(kernel.cut(points.tobytes()), scalar, None)
+        except ValueError as error:
+            raise ProtocolError(f"Expected proper points from {sender}, got one of small order.") from error
+
+    def _map(self, items: Sequence[bytes], scalar: bytes, salt: bytes | None) -> Bytes:
+        count = len(items)
+        if self.processes == 1 or count < ALONE:
+            done = kernel.work(kernel.pack(items, scalar, salt))
+        else:
+            size = min(-(-count // self.processes), MOST_AT_ONCE)
+            jobs = (kernel.pack(items[start : start + size], scalar, salt) for start in range(0, count, size))
+            with ThreadPoolExecutor(self.processes) as pool:
+                done = b"".join(pool.map(_elsewhere, jobs))
+        return np.frombuffer(done, np.uint8).reshape(count, kernel.POINT)
+
+
+def _elsewhere(job: bytes) -> bytes:
+    """Do a job in another process. What it says on standard error is dropped: it could quote the job."""
+    command = [sys.executable, "-P", kernel.__file__]
+    ended = subprocess.run(command, input=job, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if ended.returncode == kernel.BAD_POINT:
+        raise ValueError("a point of small order")
+    if ended.returncode:
+        raise RunError(f"A process that multiplies points ended with code {ended.returncode}; try processes=1.")
+    return ended.stdout

@@ -1,0 +1,123 @@
+"""Dial: a feature party's end. It dials the label party and dials again whenever the stream breaks."""
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from cutlayer.errors import CutlayerError, ProtocolError
+from cutlayer.net.credentials import channel_credentials, channel_options, grpc
+from cutlayer.net.handshake import Hello, Welcome, heard, proven, say
+from cutlayer.net.hub import ALIVE, refuse_far
+from cutlayer.net.post import Broke, Gone, Joined, Post
+from cutlayer.net.schema import JOIN, Frame
+
+CONNECT = 10.0  # seconds for one attempt
+SLOWEST = 5.0  # seconds between attempts, at most
+
+
+class Refusal(ProtocolError):
+    """The label party will not start with us; trying again would not help."""
+
+
+class Dial:
+    """Keeps a stream to the label party for as long as this process lives."""
+
+    def __init__(self, post: Post, address: str, manifest: Mapping[str, Any], log: Callable[[str], None]) -> None:
+        self.post, self.address, self.log = post, address, log
+        self.manifest = json.dumps(manifest)
+        self._knows = ""
+        self._closed = threading.Event()
+        self._channel: Any = None
+        if post.identity is None:
+            refuse_far(address)
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._closed.set()
+        if self._channel is not None:
+            self._channel.close()
+
+    def _keep(self) -> None:
+        """Dial until told to stop, more slowly with every failure."""
+        wait = 0.1
+        while not self._closed.is_set():
+            met = False
+            try:
+                self._channel = self._open()
+                met = self._talk(self._channel)
+            except CutlayerError as error:
+                self.post.events.put(Broke(self.post.label_party, error))
+                return
+            finally:
+                if self._channel is not None:
+                    self._channel.close()
+            wait = 0.1 if met else min(SLOWEST, wait * 2)
+            self._closed.wait(wait * random.uniform(0.5, 1.0))
+
+    def _open(self) -> Any:
+        post = self.post
+        if post.identity is None:
+            return grpc.insecure_channel(self.address, options=ALIVE)
+        options = [*ALIVE, *channel_options(post.label_party)]
+        return grpc.secure_channel(self.address, channel_credentials(post.identity), options=options)
+
+    def _talk(self, channel: Any) -> bool:
+        """One stream, from hello to its end; whether the label party answered at all."""
+        post, link = self.post, self.post.links[self.post.label_party]
+        hello = Hello(post.name, post.incarnation, self._knows, link.seen if self._knows else 0, self.manifest)
+        attached: threading.Event = threading.Event()
+        ended: threading.Event = threading.Event()
+        streams: list[int] = []
+
+        def outgoing() -> Iterator[Any]:
+            yield say(hello)
+            attached.wait()
+            if not ended.is_set():
+                yield from link.outgoing(streams[0])
+
+        call = channel.stream_stream(
+            JOIN, request_serializer=Frame.SerializeToString, response_deserializer=Frame.FromString
+        )
+        why, met, stream = "the connection was lost", False, -1
+        try:
+            grpc.channel_ready_future(channel).result(CONNECT)
+            frames = call(outgoing())
+            welcome = self._welcomed(hello, next(frames))
+            goes_on = welcome.goes_on and welcome.incarnation == self._knows
+            if not goes_on:
+                link.close()
+                post.renew(post.label_party)
+                self._knows = welcome.incarnation
+            stream = link.attach(welcome.seen if goes_on else 0)
+            streams.append(stream)
+            met = True
+            post.events.put(Joined(post.label_party, anew=not goes_on))
+            attached.set()
+            for frame in frames:
+                link.receive(stream, frame)
+        except (grpc.RpcError, grpc.FutureTimeoutError, StopIteration, ValueError) as error:
+            code = error.code() if isinstance(error, grpc.Call) else None
+            if code is grpc.StatusCode.PERMISSION_DENIED:
+                raise Refusal(f"{post.label_party} refused us: it may not know our name or our certificate.") from error
+            why = str(error.details()) if isinstance(error, grpc.Call) else why
+        finally:
+            ended.set()
+            attached.set()
+            if link.detach(stream):
+                post.events.put(Gone(post.label_party, why))
+        return met
+
+    def _welcomed(self, hello: Hello, frame: Any) -> Welcome:
+        if frame.note.topic == "refused":
+            lines = json.loads(frame.note.text)["differences"]
+            raise Refusal(
+                f"The manifests differ, so nothing was started: {'; '.join(lines)}. Agree on one and start again."
+            )
+        welcome: Welcome = heard(frame, Welcome)
+        if self.post.identity is not None:
+            proven(self.post.identity, hello, welcome, self.post.label_party)
+        return welcome

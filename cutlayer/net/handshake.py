@@ -1,0 +1,93 @@
+"""The first words on a stream: who one is, which manifest one has, and what one has seen of the other.
+
+The dialer says hello with a nonce; the listener answers `welcome`, with its certificate and a signature over the
+nonce (gRPC shows a dialer no certificate, so this is how it notices that the listener's was revoked), or
+`refused`, with a readable difference for a party of the federation and nothing but "refused" for anyone else.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from cutlayer.errors import ProtocolError
+from cutlayer.net import schema
+from cutlayer.net.frame import VERSION
+from cutlayer.net.identity import Identity
+
+MOST = 1 << 18  # bytes of a first word
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A dialer's first word."""
+
+    name: str
+    incarnation: str  # of the dialer's process
+    knows: str  # the listener's process that it talked to last, or ""
+    seen: int  # the last frame it saw of that process
+    manifest: str  # as JSON
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """A listener's answer."""
+
+    incarnation: str  # of the listener's process
+    goes_on: bool  # the two processes know each other
+    seen: int  # the last frame that the listener saw
+    certificate: str = ""
+    signature: str = ""
+
+
+def word(topic: str, facts: Any) -> Any:
+    """A first word as a frame; it stands outside of the link's numbers."""
+    return schema.Frame(version=VERSION, note=schema.Note(topic=topic, text=json.dumps(facts)))
+
+
+def say(first: Hello | Welcome) -> Any:
+    """Hello or welcome as a frame."""
+    return word(type(first).__name__.lower(), asdict(first))
+
+
+def heard(frame: Any, kind: type[Hello] | type[Welcome]) -> Any:
+    """Read a first word; anything else is refused, without saying why."""
+    try:
+        note = frame.note
+        if frame.version != VERSION or note.topic != kind.__name__.lower() or len(note.text) > MOST:
+            raise ValueError(f"version {frame.version}, {note.topic[:20]!r}")
+        facts = json.loads(note.text)
+        wanted = {one.name: one.type for one in fields(kind)}
+        if set(facts) != set(wanted) or any(type(facts[name]) is not wanted[name] for name in wanted):
+            raise ValueError("other facts than expected")
+        return kind(**facts)
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ProtocolError(f"Expected a {kind.__name__.lower()} of protocol version {VERSION}: {error}.") from error
+
+
+def answer(hello: Hello, welcome: Welcome, label_party: str) -> bytes:
+    """What the listener signs: that it, now, answers this dialer."""
+    return f"welcome {label_party} to {hello.name} {hello.nonce} {welcome.incarnation}".encode()
+
+
+def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], who: str) -> list[str]:
+    """A line for every setting that two manifests have different."""
+    lines = []
+    for key in sorted({*ours, *theirs}):
+        one, other = ours.get(key, "(nothing)"), theirs.get(key, "(nothing)")
+        if isinstance(one, dict) and isinstance(other, dict):
+            lines += [f"{key}.{line}" for line in differences(one, other, who)]
+        elif one != other:
+            lines.append(f"{key}: here {json.dumps(one)}, at {who} {json.dumps(other)}")
+    return lines
+
+
+def proven(identity: Identity, hello: Hello, welcome: Welcome, label_party: str) -> None:
+    """Check the listener's signature over our nonce."""
+    try:
+        certificate, signature = welcome.certificate.encode(), bytes.fromhex(welcome.signature)
+    except ValueError as error:
+        raise ProtocolError("The certificate was refused.") from error
+    identity.verify(certificate, label_party, answer(hello, welcome, label_party), signature)

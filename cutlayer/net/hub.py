@@ -1,0 +1,143 @@
+"""Hub: the label party's end. One port, to which every feature party dials."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
+from cutlayer.net.credentials import grpc, peer_certificate, server_credentials
+from cutlayer.net.frame import PART, ROOM
+from cutlayer.net.handshake import Hello, Welcome, answer, differences, heard, say, word
+from cutlayer.net.identity import Refused
+from cutlayer.net.post import Broke, Gone, Joined, Post
+from cutlayer.net.quiet import Quiet
+from cutlayer.net.schema import JOIN, Frame
+
+ALIVE = [  # a peer that is cut off without a word is noticed after ten seconds
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.max_receive_message_length", PART + ROOM),
+    ("grpc.max_send_message_length", PART + ROOM),
+]
+GUARDED = [  # what a stranger may cost
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 2_000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+    ("grpc.max_allowed_incoming_connections", 512),
+    ("grpc.max_concurrent_streams", 4),
+    ("grpc.max_metadata_size", 8_192),
+    ("grpc.so_reuseport", 0),
+]
+FIRST_WORD = 10.0  # seconds for a party to say hello
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def refuse_far(address: str) -> None:
+    """Without TLS, stay on this machine."""
+    if address.rpartition(":")[0] not in LOOPBACK:
+        raise ConfigError(
+            f"Expected an address on this machine for --insecure, got {address}: make keys with `cutlayer keys`."
+        )
+
+
+class Hub:
+    """Listens, lets parties of the federation in, and attaches their streams to the post's links."""
+
+    def __init__(self, post: Post, address: str, manifest: Mapping[str, Any], log: Callable[[str], None]) -> None:
+        self.post, self.manifest = post, manifest
+        self.log, self.quiet = log, Quiet(log)
+        self._processes: dict[str, str] = {}  # the process of each peer that we talked to last
+        self._lock = threading.Lock()
+        self._server = grpc.server(ThreadPoolExecutor(2 * len(post.peers) + 4), options=[*ALIVE, *GUARDED])
+        handler = grpc.stream_stream_rpc_method_handler(
+            self._join, request_deserializer=Frame.FromString, response_serializer=Frame.SerializeToString
+        )
+        service, method = JOIN.strip("/").split("/")
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        try:
+            if post.identity is None:
+                refuse_far(address)
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, server_credentials(post.identity))
+        except RuntimeError as error:
+            raise ConfigError(f"Could not listen at {address}: is the port in use, or the address not ours?") from error
+        self._server.start()
+
+    def close(self) -> None:
+        """Stop listening and end all streams."""
+        self._server.stop(1.0).wait()
+
+    def _join(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        """One stream of one dialer, from its first word to its end."""
+        late = threading.Timer(FIRST_WORD, context.cancel)
+        late.start()
+        try:
+            hello: Hello = heard(next(requests), Hello)
+            self._authenticate(hello, context)
+        except (CutlayerError, StopIteration, grpc.RpcError) as error:
+            self.quiet(_host(context), f"Refused {_host(context)}: {getattr(error, 'reason', error) or 'no hello'}.")
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
+        finally:
+            late.cancel()
+        if lines := differences(self.manifest, json.loads(hello.manifest), hello.name):
+            self.quiet(hello.name, f"{hello.name} has another manifest: {'; '.join(lines)}.")
+            yield word(
+                "refused", {"differences": differences(json.loads(hello.manifest), self.manifest, self.post.name)}
+            )
+            return
+        stream, welcome = self._attach(hello)
+        yield say(welcome)
+        threading.Thread(target=self._read, args=(hello.name, stream, requests, context), daemon=True).start()
+        yield from self.post.links[hello.name].outgoing(stream)
+
+    def _authenticate(self, hello: Hello, context: Any) -> None:
+        """The name must be the certificate's, and one of the federation's."""
+        if self.post.identity is not None:
+            self.post.identity.check(peer_certificate(context), hello.name)
+        if hello.name not in self.post.peers:
+            raise Refused(f"{hello.name!r} takes no part in this run")
+        try:
+            if not isinstance(json.loads(hello.manifest), dict):
+                raise ValueError
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError(f"Expected a manifest from {hello.name}, got something else.") from error
+
+    def _attach(self, hello: Hello) -> tuple[int, Welcome]:
+        """Go on with a process that we know; start afresh with any other."""
+        post, link = self.post, self.post.links[hello.name]
+        with self._lock:
+            goes_on = hello.knows == post.incarnation and hello.incarnation == self._processes.get(hello.name)
+            if not goes_on:
+                link.close()
+                post.renew(hello.name)
+                self._processes[hello.name] = hello.incarnation
+            stream = link.attach(hello.seen if goes_on else 0)
+        welcome = Welcome(post.incarnation, goes_on, link.seen)
+        if post.identity is not None:
+            signed = post.identity.sign(answer(hello, welcome, post.name))
+            welcome = Welcome(post.incarnation, goes_on, link.seen, post.identity.shown.decode(), signed.hex())
+        post.events.put(Joined(hello.name, anew=not goes_on))
+        return stream, welcome
+
+    def _read(self, name: str, stream: int, requests: Iterator[Any], context: Any) -> None:
+        """Read a stream to its end."""
+        link, why = self.post.links[name], "it closed the connection"
+        try:
+            for frame in requests:
+                link.receive(stream, frame)
+        except CutlayerError as error:
+            self.post.events.put(Broke(name, error))
+        except Exception as error:  # gRPC raises a bare Exception when a stream is cut
+            why = str(error) or "the connection was lost"
+        context.cancel()
+        if link.detach(stream):
+            self.post.events.put(Gone(name, why))
+
+
+def _host(context: Any) -> str:
+    return str(context.peer()).rpartition(":")[0]

@@ -1,0 +1,253 @@
+"""Member: one party's process. It meets the others, trains with them, and comes back after every fault."""
+
+import errno
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from cutlayer import checkpoint
+from cutlayer.errors import ConfigError, CutlayerError, RunError
+from cutlayer.metrics import utility
+from cutlayer.net.carry import Carrier, Regroup, Stopped
+from cutlayer.net.dial import Dial
+from cutlayer.net.holding import Holding, source_of
+from cutlayer.net.hub import Hub
+from cutlayer.net.identity import Identity
+from cutlayer.net.ledger import Ledger
+from cutlayer.net.meeting import Meeting, Place
+from cutlayer.net.partyfile import PartyFile
+from cutlayer.net.post import Post
+from cutlayer.net.store import Store
+from cutlayer.party import LabelParty
+from cutlayer.plan import target_scale
+from cutlayer.session import Session, batches
+from cutlayer.training import using_threads
+from cutlayer.transcript import Keep, Transcript
+from cutlayer.version import __version__
+
+Progress = Callable[[int, int, str], None]
+
+
+class Member:
+    """What `cutlayer party` runs."""
+
+    def __init__(
+        self,
+        file: PartyFile,
+        *,
+        insecure: bool = False,
+        device: str = "cpu",
+        log: Callable[[str], None] = print,
+        progress: Progress = lambda done, total, text: None,
+    ) -> None:
+        self.file, self.run_, self.log, self.progress = file, file.run, log, progress
+        self.store = Store(file.folder)
+        self._lock = _locked(file.folder)
+        identity = None if insecure else identity_of(file)
+        self.source = source_of(file)
+        seed = self.store.private_seed() if file.party.seed is None else file.party.seed
+        self.plan = self.run_.plan(seed, file.party.name, device)
+        label, name = self.run_.label_party, file.party.name
+        peers = tuple(p for p in self.run_.parties if p != label) if file.is_label_party else (label,)
+        self.transcript = Transcript(Keep("none"))
+        self.post = Post(name, label, self.run_.digest, peers, self.run_.parties, identity)
+        facts = self.run_.to_json()
+        self.ledger = Ledger(self.store.folder / "ledger.jsonl", run=self.run_.digest.hex(), defences=facts["defences"])
+        self.carrier = Carrier(self.post, patience=file.party.wait, log=log, ledger=self.ledger)
+        self.meeting = Meeting(file, self.source, self.plan, self.carrier, self.store, log, self.transcript.record)
+        self.history: list[dict[str, float]] = []
+        self._began = time.perf_counter()
+
+    def run(self) -> dict[str, Any]:
+        """Meet and train until it is done; the record that is also written to run.json."""
+        if (self.store.folder / "run.json").exists():
+            raise ConfigError(f"The run in {self.store.folder} is finished; choose another folder for a new one.")
+        end = self._connect()
+        try:
+            with using_threads(1):
+                while True:
+                    try:
+                        return self._once(self.meeting.hold())
+                    except Regroup:
+                        self.log("A party started again: going back to the last checkpoint that all have.")
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise RunError(
+                    f"The disk is full while writing {self.store.folder}; what was complete is kept: free some space "
+                    "and start again."
+                ) from error
+            raise
+        except CutlayerError as error:
+            self._say_why(error)
+            raise
+        finally:
+            end.close()
+            self.ledger.close()
+
+    def _connect(self) -> Hub | Dial:
+        party, facts = self.file.party, self.run_.to_json()
+        if self.file.is_label_party:
+            hub = Hub(self.post, party.listen, facts, self.log)
+            self.log(f"{party.name} listens at {party.listen.rpartition(':')[0]}:{hub.port}.")
+            return hub
+        self.log(f"{party.name} dials {party.connect}.")
+        return Dial(self.post, party.connect, facts, self.log)
+
+    def _once(self, place: Place) -> dict[str, Any]:
+        """Train from a checkpoint to the end, test, save."""
+        party, holding = place.party, place.holding
+        session = Session(
+            {party.name: party},
+            seed=self.plan.seed,
+            record=self.transcript.record,
+            device=self.plan.device,
+            carry=self.carrier,
+        )
+        self._train(session, holding, *self._restore(session, place))
+        outputs = session.take_part(holding.test)
+        record = self._record(session, holding, torch.cat(outputs).cpu() if outputs else None)
+        self._save_models(session)
+        return self._finish(record)
+
+    def _restore(self, session: Session, place: Place) -> tuple[int, int]:
+        """Go back to a step's checkpoint; the epoch to go on with, and how many of its batches are done."""
+        self.store.forget(after=place.step)
+        self.history = []
+        if not place.step:
+            return 0, 0
+        tensors, facts = self.store.load(place.step)
+        checkpoint.restore(place.party, {k: v for k, v in tensors.items() if k != "losses"})
+        session.step, self.history = facts["step"], facts["history"]
+        session.losses = list(tensors["losses"].unbind()) if "losses" in tensors else []
+        self.log(f"Going on from step {place.step}.")
+        return facts["epoch"], facts["done"]
+
+    def _train(self, session: Session, holding: Holding, first: int, done: int) -> None:
+        """All epochs that are left, with checkpoints every so many steps and after every epoch."""
+        recipe = self.plan.recipe
+        each = len(list(batches(holding.train, recipe.batch_size)))
+        every, party = self.run_.checkpoint, next(iter(session.parties.values()))
+
+        def save(epoch: int, done: int) -> None:
+            tensors = checkpoint.state_of(party)
+            if session.losses and done:
+                tensors["losses"] = torch.stack(session.losses)
+            facts = {"epoch": epoch, "done": done, "step": session.step, "history": self.history}
+            self.store.save(session.step, tensors, facts)
+
+        for epoch in range(first, recipe.epochs):
+            count = done if epoch == first else 0
+
+            def on_step(epoch: int = epoch) -> None:
+                nonlocal count
+                count += 1
+                self.progress(epoch * each + count, recipe.epochs * each, _status(self.history))
+                if session.step % every == 0 and count < each:
+                    save(epoch, count)
+
+            loss = session.train_epoch(epoch, holding.train, on_step, done=count)
+            if isinstance(party, LabelParty):
+                if loss != loss or loss in (float("inf"), float("-inf")):
+                    raise RunError(f"Training diverged in epoch {epoch}: use a smaller lr.")
+                self.history.append({"epoch": epoch, "loss": loss})
+            save(epoch + 1, 0)
+
+    def _record(self, session: Session, holding: Holding, outputs: Any) -> dict[str, Any]:
+        metrics = {} if outputs is None else score(holding, outputs)
+        models = {
+            f"{n}.{part}": checkpoint.digest(m) for n, p in session.parties.items() for part, m in p.modules.items()
+        }
+        return {
+            "party": self.file.party.name,
+            "manifest": self.run_.to_json(),
+            "run": self.run_.digest.hex(),
+            **metrics,
+            "rows": {"train": len(holding.train), "test": len(holding.test)},
+            "classes": list(holding.classes),
+            "models": models,
+            "history": self.history,
+            "bytes": self.transcript.traffic(),
+            "seconds": round(time.perf_counter() - self._began, 1),
+            "cutlayer": __version__,
+        }
+
+    def _save_models(self, session: Session) -> None:
+        folder = self.store.folder / "models"
+        folder.mkdir(exist_ok=True)
+        for name, party in session.parties.items():
+            for part, module in party.modules.items():
+                state = {key: value.contiguous().cpu() for key, value in module.state_dict().items()}
+                self.store.write(folder / f"{name}.{part}.safetensors", save_tensors(state))
+
+    def _finish(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Nobody leaves before all have saved their models."""
+        label = self.run_.label_party
+        if self.file.is_label_party:
+            self.carrier.note("saved", self.post.peers)
+            self._write_record(record)
+            for peer in self.post.peers:
+                self.post.tell(peer, "done")
+            self.post.drain(self.post.peers, 5.0)
+        else:
+            self.post.tell(label, "saved")
+            self.carrier.note("done", [label])
+            self._write_record(record)
+            self.post.tell(label, "bye")  # confirms the last word
+            time.sleep(0.2)
+        return record
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        self.store.write(self.store.folder / "run.json", json.dumps(record, indent=2).encode())
+
+    def _say_why(self, error: CutlayerError) -> None:
+        """Tell the others that this ends the run for all; what exactly, is said here only: it may name columns."""
+        if isinstance(error, RunError | Stopped):
+            return
+        for peer in self.post.peers:
+            self.post.tell(peer, "stopped", why=f"{type(error).__name__}, see what {self.file.party.name} says")
+        self.post.drain(self.post.peers, 2.0)
+
+
+def score(holding: Holding, outputs: Tensor) -> dict[str, float]:
+    """How well the label party's outputs fit its test rows."""
+    assert holding.labels is not None and holding.goal is not None
+    labels = holding.labels[holding.test].numpy()
+    if holding.classes:
+        return utility.classification(labels, outputs.numpy())
+    mean, spread = target_scale(holding.labels, holding.goal, holding.train)
+    return utility.regression(labels, (outputs * spread + mean).numpy()[:, 0])
+
+
+def identity_of(file: PartyFile) -> Identity:
+    """The party's keys and certificate, which must be its own."""
+    if not file.party.keys:
+        raise ConfigError(f"Expected `keys` in [party] of {file.path}: make some with `cutlayer keys request`.")
+    identity = Identity.load(file.at(file.party.keys))
+    if identity.name != file.party.name:
+        raise ConfigError(f"Expected keys of {file.party.name!r} in {file.party.keys}, got those of {identity.name!r}.")
+    return identity
+
+
+def _locked(folder: Path) -> int:
+    """Keep other processes out of a party's folder."""
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        with suppress(OSError):
+            os.close(file)
+        raise ConfigError(f"Another process is using {folder}; stop it, or choose another folder.") from error
+    return file
+
+
+def _status(history: list[dict[str, float]]) -> str:
+    return f"loss {history[-1]['loss']:.4f}" if history else ""

@@ -1,0 +1,156 @@
+"""Post: what one process sends to and hears from its peers, whoever dials whom.
+
+Streams run in threads of their own; what arrives is checked there and put into one queue, which the party's own
+thread reads. So parties and protocols stay single-threaded, and the network is never kept waiting by a long batch.
+"""
+
+import json
+import queue
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutlayer.errors import CutlayerError, ProtocolError
+from cutlayer.message import Kind, Message
+from cutlayer.net import schema
+from cutlayer.net.frame import CAPS, NUMBER, PART, Allowed, Arrived, Decoder, frames, statement
+from cutlayer.net.identity import Identity
+from cutlayer.net.link import Link
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A note from a peer."""
+
+    peer: str
+    generation: int
+    topic: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A message of the learning protocol."""
+
+    peer: str
+    generation: int
+    message: Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A peer is there: a new process, or the same one over a new stream."""
+
+    peer: str
+    anew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A peer's stream ended."""
+
+    peer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """A peer sent what it must not send."""
+
+    peer: str
+    error: CutlayerError
+
+
+Event = Said | Came | Joined | Gone | Broke
+
+
+@dataclass(eq=False)
+class Post:
+    """This process's links, and the queue of what came over them."""
+
+    name: str
+    label_party: str
+    run: bytes  # sha256 of the manifest
+    peers: tuple[str, ...]  # at the other ends of our links
+    parties: tuple[str, ...]  # all who take part
+    identity: Identity | None
+    generation: int = 0
+    incarnation: str = field(default_factory=lambda: secrets.token_hex(16))  # of this process
+
+    def __post_init__(self) -> None:
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.links = {peer: Link(peer, self._deliver) for peer in self.peers}
+        self.allow({}, rows=1)
+
+    def allow(self, shapes: Mapping[str, tuple[int, ...]], rows: int) -> None:
+        """Say which embeddings or gradients may come, and how many rows a batch may have."""
+        others = frozenset(self.parties) - {self.name}
+        self._decoders = {
+            peer: Decoder(
+                Allowed(self.run, self.name, others if peer == self.label_party else frozenset([peer]), rows, shapes)
+            )
+            for peer in self.peers
+        }
+
+    def tell(self, peer: str, topic: str, **facts: Any) -> None:
+        """Send a note."""
+        note = schema.Note(topic=topic, text=json.dumps(facts))
+        self.links[peer].send(self.generation, note=note)
+
+    def send(self, message: Message) -> None:
+        """Send a message; one to another feature party goes through the label party, signed."""
+        through = message.receiver if message.receiver in self.links else self.label_party
+        for tensor in frames(message, self.run):
+            if through != message.receiver and self.identity is not None:
+                if tensor.parts > 1:
+                    raise ProtocolError(f"Expected a message to {message.receiver} of at most {PART} bytes.")
+                tensor.certificate = self.identity.shown
+                tensor.signature = self.identity.sign(statement(tensor, tensor.payload))
+            self.links[through].send(self.generation, tensor=tensor)
+
+    def renew(self, peer: str) -> None:
+        """Start afresh with a peer that is a new process."""
+        self.links[peer].reset()
+        self._decoders[peer] = Decoder(self._decoders[peer].allowed)
+
+    def drain(self, peers: Iterable[str], timeout: float) -> None:
+        """Wait until peers have confirmed all that was sent."""
+        for peer in peers:
+            self.links[peer].drained(timeout)
+
+    def _deliver(self, peer: str, frame: Any) -> None:
+        """Check a frame, in its stream's thread; hand it on, or queue it."""
+        if frame.WhichOneof("body") == "note":
+            self.events.put(Said(peer, frame.generation, frame.note.topic, _facts(peer, frame.note.text)))
+            return
+        tensor = frame.tensor
+        if tensor.receiver != self.name:
+            self._hand_on(peer, frame)
+            return
+        arrived = self._decoders[peer].add(tensor)
+        if arrived is None:
+            return
+        if arrived.sender != peer and self.identity is not None:
+            self.identity.verify(
+                arrived.certificate, arrived.sender, statement(tensor, tensor.payload), arrived.signature
+            )
+        self.events.put(Came(peer, frame.generation, arrived))
+
+    def _hand_on(self, peer: str, frame: Any) -> None:
+        """Only keys pass from one feature party to another: small, public and signed."""
+        tensor = frame.tensor
+        known = self.name == self.label_party and tensor.receiver in self.links and tensor.sender == peer
+        if not known or tensor.kind != NUMBER[Kind.SETUP] or len(tensor.payload) > min(PART, CAPS[Kind.SETUP]):
+            raise ProtocolError(f"Expected a message to {self.name} from {peer}, got one to another party.")
+        self.links[tensor.receiver].send(frame.generation, tensor=tensor)
+
+
+def _facts(peer: str, text: str) -> Mapping[str, Any]:
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"Expected a note in JSON from {peer}, got something else.") from error
+    if not isinstance(facts, dict):
+        raise ProtocolError(f"Expected named facts in a note from {peer}, got something else.")
+    return facts

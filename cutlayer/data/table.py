@@ -75,18 +75,12 @@ def table(
         left_out = [name for name in free if name not in set(wanted)]
         if left_out:
             notes.append(f"Left out {len(left_out)} columns that no party holds: {', '.join(left_out)}.")
-    fitted = FittedTable.fit(
-        [clean(frame[name]) for name in wanted],
-        train.numpy(),
-        coding=coding,
-        scaling=scaling,
-        missing=missing,
-        notes=notes,
-    )
+    columns = [clean(frame[name]) for name in wanted]
+    fitted = FittedTable.fit(columns, train.numpy(), coding=coding, scaling=scaling, missing=missing, notes=notes)
     if not fitted.columns:
         raise DataError(f"Expected columns besides the label {label!r} that vary, got none in {path}.")
     if isinstance(parties, Mapping):
-        held_by = _still_held(given, fitted.names)
+        held_by = _still_held(given, set(fitted.names))
     else:
         held_by = divided(
             partition,

@@ -5,20 +5,24 @@ message.Talk). Who carries the messages, a loop in this process or a network, is
 party's business.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy, mse_loss
 
 from cutlayer.cut import Cut, Roster
 from cutlayer.defence import Defence, Local, Place, Setting, changes, encoding_of, penalty, protect
+from cutlayer.errors import ConfigError
 from cutlayer.message import Batch, Phase, Talk
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
 from cutlayer.sparse import SparseRows
+from cutlayer.spec import describe
 
 
 class Trainee:
@@ -115,12 +119,16 @@ class FeatureParty(Defended):
         self.features = features
         self.bottom = bottom
 
+    def embed(self, inputs: Tensor | SparseRows, phase: Phase) -> Tensor:
+        """Run the bottom."""
+        return cast(Tensor, self.bottom(inputs))
+
     def talk(self, batch: Batch) -> Talk[None]:
         """Embed, protect, send; in training, learn from the gradient through that same live graph."""
         inputs = self.features.index_select(0, batch.rows)
         extra = None
         with self.stream.scope(), _graph(batch.phase):
-            sent = self.bottom(inputs)
+            sent = self.embed(inputs, batch.phase)
         if self.protectors or self.penalties:
             local = self.local(Place.EMBEDDING, batch, inputs=inputs)
             with _graph(batch.phase):
@@ -135,6 +143,36 @@ class FeatureParty(Defended):
             self.step([sent], [gradient])
         else:
             self.step([sent, extra], [gradient, None])
+
+
+class EagerParty(FeatureParty):
+    """A feature party that goes on to later batches before the gradient of an earlier one is back (look-ahead).
+
+    An update changes parameters in place, under the graphs of batches that are under way. So every batch runs on
+    a copy of the parameters, and the copy's gradient is applied to the parameters as they are by then.
+    """
+
+    def __init__(self, *arguments: Any, **common: Any) -> None:
+        super().__init__(*arguments, **common)
+        if type(self.cut).offer is not Cut.offer:
+            raise ConfigError(f"Expected a cut of one message each way for look-ahead, got {describe(self.cut)}.")
+        self._copies: deque[list[Tensor]] = deque()  # of the batches under way, the oldest first
+
+    def embed(self, inputs: Tensor | SparseRows, phase: Phase) -> Tensor:
+        """Run the bottom, in training on a copy of its parameters."""
+        if phase is not Phase.TRAIN:
+            return super().embed(inputs, phase)
+        copies = {
+            name: p.detach().clone().requires_grad_(p.requires_grad) for name, p in self.bottom.named_parameters()
+        }
+        self._copies.append([copy for copy in copies.values() if copy.requires_grad])
+        return cast(Tensor, functional_call(self.bottom, copies, (inputs,)))
+
+    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
+        """Back-propagate through the oldest batch's graph."""
+        torch.autograd.backward(tensors, gradients)
+        for parameter, copy in zip(self.parameters, self._copies.popleft(), strict=True):
+            parameter.grad = copy.grad
 
 
 class Submitter(FeatureParty):

@@ -17,7 +17,7 @@ from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.party import FeatureParty, LabelParty
+from cutlayer.party import EagerParty, FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session
@@ -42,9 +42,11 @@ class Plan:
     seed: int = 0
     private_seed: int | None = None  # of a party's own draws, in a deployment; the run's seed in a simulation
     device: str = "cpu"
+    lookahead: int = 0  # batches that a feature party begins before the gradients of earlier ones are back
 
     def __post_init__(self) -> None:
         at_least("width", self.width, 1)
+        at_least("lookahead", self.lookahead, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
         name: feature_party(name, parts[name], facts, plan) for name in task.feature_parties
     }
     parties[task.label_party] = label_party(labels, parts.get(task.label_party), shapes, facts, plan)
-    return Session(parties, seed=plan.seed, record=record, device=plan.device)
+    return Session(parties, seed=plan.seed, record=record, device=plan.device, lookahead=plan.lookahead)
 
 
 def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
@@ -105,7 +107,8 @@ def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
 def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
     """Make a feature party, which needs to know nothing of the others' columns."""
     values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
-    return FeatureParty(name, values, bottom, **_common(name, facts, plan))
+    kind = EagerParty if plan.lookahead else FeatureParty
+    return kind(name, values, bottom, **_common(name, facts, plan))
 
 
 def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan) -> LabelParty:

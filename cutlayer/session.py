@@ -2,6 +2,8 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,47 +18,78 @@ PREDICTION_ROWS = 4096
 
 Result = dict[str, Tensor | None]
 Talks = Mapping[str, Talk[Tensor | None]]
-#: What carries the messages of a batch: given the talks of the parties that are here, return what they returned.
-Carry = Callable[[Batch, Talks, Callable[[Message], None]], Result]
+Record = Callable[[Message], None]
 
 
-def exchange(talks: Talks, record: Callable[[Message], None]) -> Result:
-    """Carry messages between the parties until every one has finished its part; return what they returned.
+@dataclass(eq=False, slots=True)
+class Opened:
+    """Talks that have begun: what they sent and nobody got yet, and what those that ended returned."""
 
-    This is all that a transport does: it knows neither cuts, nor defences, nor how many messages a
-    protocol needs.
-    """
-    results: Result = {}
-    post: deque[Message] = deque()
+    batch: Batch | None
+    talks: dict[str, Talk[Tensor | None]]
+    post: deque[Message] = field(default_factory=deque)
+    results: Result = field(default_factory=dict)
 
-    def resume(name: str, message: Message | None) -> None:
+    def resume(self, name: str, message: Message | None, record: Record) -> None:
+        """Hand a party a message, and take what it sends until it waits again."""
         try:
-            sent = talks[name].send(message)
+            sent = self.talks[name].send(message)
             while sent is not None:
                 if sent.sender == sent.receiver:
                     record(sent)
                 else:
-                    post.append(sent)
-                sent = next(talks[name])
+                    self.post.append(sent)
+                sent = next(self.talks[name])
         except StopIteration as end:
-            results[name] = end.value
-
-    for name in talks:
-        resume(name, None)
-    while post:
-        message = post.popleft()
-        if message.receiver in results or message.receiver not in talks:
-            raise ProtocolError(f"{message.sender} sent to {message.receiver}, who expects nothing more.")
-        record(message)
-        resume(message.receiver, message)
-    if waiting := sorted(set(talks) - set(results)):
-        raise ProtocolError(f"Still waiting for messages that nobody sends: {', '.join(waiting)}.")
-    return results
+            self.results[name] = end.value
 
 
-def in_process(batch: Batch, talks: Talks, record: Callable[[Message], None]) -> Result:
-    """Carry a batch's messages between parties that are all here."""
-    return exchange(talks, record)
+class InProcess:
+    """Carries messages between parties that are all here.
+
+    This is all that a transport does: it knows neither cuts, nor defences, nor how many messages a
+    protocol needs. A network has the same two methods (net/carry.py).
+    """
+
+    def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:
+        """Begin talks, up to where they wait."""
+        opened = Opened(batch, dict(talks))
+        for name in talks:
+            opened.resume(name, None, record)
+        return opened
+
+    def finish(self, opened: Opened, talks: Talks, record: Record) -> Result:
+        """Begin further talks and carry messages until every party has finished its part."""
+        opened.talks |= talks
+        for name in talks:
+            opened.resume(name, None, record)
+        while opened.post:
+            message = opened.post.popleft()
+            if message.receiver in opened.results or message.receiver not in opened.talks:
+                raise ProtocolError(f"{message.sender} sent to {message.receiver}, who expects nothing more.")
+            record(message)
+            opened.resume(message.receiver, message, record)
+        if waiting := sorted(set(opened.talks) - set(opened.results)):
+            raise ProtocolError(f"Still waiting for messages that nobody sends: {', '.join(waiting)}.")
+        return opened.results
+
+
+class Carry(Protocol):
+    """What carries the messages of a batch."""
+
+    def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:
+        """Begin the talks of parties that are here, up to where they wait."""
+        ...
+
+    def finish(self, opened: Opened, talks: Talks, record: Record) -> Result:
+        """Begin further talks and carry messages until all parties that are here have finished."""
+        ...
+
+
+def exchange(talks: Talks, record: Record) -> Result:
+    """Carry messages between parties that are all here until every one has finished; what they returned."""
+    carry = InProcess()
+    return carry.finish(carry.start(None, {}, record), talks, record)
 
 
 def batches(rows: Tensor, size: int) -> Iterator[Tensor]:
@@ -70,8 +103,10 @@ def batches(rows: Tensor, size: int) -> Iterator[Tensor]:
 class Session:
     """The parties of one run that live in this process, and what they do together with those elsewhere.
 
-    In a simulation all parties are here and `in_process` carries their messages; in a deployment one is,
-    and `carry` is a network that does the same.
+    In a simulation all parties are here and `InProcess` carries their messages; in a deployment one is,
+    and `carry` is a network that does the same. With `lookahead` a feature party begins so many batches before
+    the gradients of earlier ones are back (bounded staleness: it hides the time that messages travel, and trains
+    on gradients of slightly older weights); every `rest` steps all that is under way is finished.
     """
 
     def __init__(
@@ -79,16 +114,21 @@ class Session:
         parties: Mapping[str, FeatureParty | LabelParty],
         *,
         seed: int,
-        record: Callable[[Message], None],
+        record: Record,
         device: str | torch.device = "cpu",
-        carry: Carry = in_process,
+        carry: Carry | None = None,
+        lookahead: int = 0,
+        rest: int | None = None,
     ) -> None:
         self.parties = dict(parties)
         self.seed = seed
         self.record = record
         self.device = device
-        self.carry = carry
+        self.carry = carry or InProcess()
+        self.lookahead = lookahead
+        self.rest = rest
         self.step = 0
+        self._under_way: deque[Opened] = deque()
         self.losses: list[Tensor] = []  # of this epoch so far, where the label party is here
 
     @property
@@ -111,18 +151,21 @@ class Session:
         order = rows[torch.randperm(len(rows), generator=generator(self.seed, "order", epoch))]
         parts = list(batches(order.to(self.device), party.recipe.batch_size))
         for part in parts[done:]:
-            self.losses += self._together(Batch(self.step, Phase.TRAIN, part), self.record)
+            self.losses += self._together(Batch(self.step, Phase.TRAIN, part), self.record, self.lookahead)
+            if self.rest and self.step % self.rest == 0:
+                self.losses += self._finish(self.record, 0)
             on_step()
+        self.losses += self._finish(self.record, 0)
         if not self.losses:
             return float("nan")  # the label party, elsewhere, knows
         sizes = torch.tensor([len(part) for part in parts]).double()
         return float(torch.stack(self.losses).cpu().double() @ sizes) / len(rows)
 
-    def predict(self, rows: Tensor, record: Callable[[Message], None] | None = None) -> Tensor:
+    def predict(self, rows: Tensor, record: Record | None = None) -> Tensor:
         """Joint inference: the label party's outputs for these rows, defences active as in training."""
         return torch.cat(self.take_part(rows, record)).cpu()
 
-    def take_part(self, rows: Tensor, record: Callable[[Message], None] | None = None) -> list[Tensor]:
+    def take_part(self, rows: Tensor, record: Record | None = None) -> list[Tensor]:
         """Do one's part of a joint inference; what the label party has to say, if it is here, batch by batch."""
         for party in self.parties.values():
             party.set_phase(Phase.PREDICT)
@@ -131,8 +174,20 @@ class Session:
             outputs += self._together(Batch(self.step, Phase.PREDICT, part), record or self.record)
         return outputs
 
-    def _together(self, batch: Batch, record: Callable[[Message], None]) -> list[Tensor]:
-        """Do one batch; the label party's result, a loss in training and outputs in prediction, if it is here."""
+    def _together(self, batch: Batch, record: Record, ahead: int = 0) -> list[Tensor]:
+        """Begin a batch, and finish all but the last `ahead` of them."""
         self.step += 1
-        results = self.carry(batch, {name: party.talk(batch) for name, party in self.parties.items()}, record)
-        return [result for result in results.values() if result is not None]
+        talks = {n: party.talk(batch) for n, party in self.parties.items() if not isinstance(party, LabelParty)}
+        self._under_way.append(self.carry.start(batch, talks, record))
+        return self._finish(record, ahead)
+
+    def _finish(self, record: Record, ahead: int) -> list[Tensor]:
+        """Finish batches, the oldest first; the label party's results, losses or outputs, if it is here."""
+        found = []
+        while len(self._under_way) > ahead:
+            opened = self._under_way.popleft()
+            assert opened.batch is not None
+            label = {n: p.talk(opened.batch) for n, p in self.parties.items() if isinstance(p, LabelParty)}
+            results = self.carry.finish(opened, label, record)
+            found += [result for result in results.values() if result is not None]
+        return found

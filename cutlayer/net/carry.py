@@ -13,7 +13,7 @@ from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.message import Batch, Message
 from cutlayer.net.ledger import Ledger
 from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
-from cutlayer.session import Result, Talks
+from cutlayer.session import Opened, Record, Result, Talks
 
 SILENT = 15.0  # seconds without a word before one is said about it
 TICK = 1.0
@@ -38,24 +38,34 @@ class Carrier:
         self._gone: dict[str, float] = {}  # since when a peer is missing
         self._heard = time.monotonic()
 
-    def __call__(self, batch: Batch, talks: Talks, record: Callable[[Message], None]) -> Result:
-        """Do one batch; what the party here returned."""
-        ((name, talk),) = talks.items()
-        message = None
-        try:
-            while True:
-                sent = talk.send(message)
-                while sent is not None:
-                    record(sent)
-                    if sent.receiver != name:
-                        if self.ledger is not None:
-                            self.ledger.write(sent)
-                        self.post.send(sent)
-                    sent = next(talk)
-                message = self._next_message(batch)
-                record(message)
-        except StopIteration as end:
-            return {name: end.value}
+    def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:
+        """Begin the talk of the party here, up to where it waits."""
+        opened = Opened(batch, dict(talks))
+        for name in talks:
+            self._resume(opened, name, None, record)
+        return opened
+
+    def finish(self, opened: Opened, talks: Talks, record: Record) -> Result:
+        """Hand the party here what arrives until it has finished the batch."""
+        assert opened.batch is not None
+        opened.talks |= talks
+        for name in talks:
+            self._resume(opened, name, None, record)
+        (name,) = opened.talks
+        while name not in opened.results:
+            message = self._next_message(opened.batch)
+            record(message)
+            self._resume(opened, name, message, record)
+        return opened.results
+
+    def _resume(self, opened: Opened, name: str, message: Message | None, record: Record) -> None:
+        opened.resume(name, message, record)
+        while opened.post:
+            sent = opened.post.popleft()
+            record(sent)
+            if self.ledger is not None:
+                self.ledger.write(sent)
+            self.post.send(sent)
 
     def begin(self, generation: int) -> None:
         """A new meeting: what is left of the one before is forgotten."""

@@ -104,6 +104,7 @@ class Manifest:
             seed=self.seed,
             private_seed=private_seed,
             device=device,
+            lookahead=self.lookahead,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -127,7 +127,9 @@ class Meeting:
             talk = lead(ids, run.roster, batch, salt=salt, seed=run.seed)
         else:
             talk = follow(self.name, ids, run.roster, batch, salt=salt)
-        rows = self.carrier(batch, {self.name: talk}, self.record)[self.name]
+        rows = self.carrier.finish(self.carrier.start(batch, {}, self.record), {self.name: talk}, self.record)[
+            self.name
+        ]
         assert rows is not None
         return rows
 

@@ -111,6 +111,8 @@ class Member:
             record=self.transcript.record,
             device=self.plan.device,
             carry=self.carrier,
+            lookahead=0 if self.file.is_label_party else self.run_.lookahead,
+            rest=self.run_.checkpoint,
         )
         self._train(session, holding, *self._restore(session, place))
         outputs = session.take_part(holding.test)

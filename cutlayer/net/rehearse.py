@@ -38,7 +38,8 @@ def rehearse(files: Sequence[PartyFile]) -> dict[str, Any]:
         raise ConfigError(f"Expected the files of {', '.join(run.parties)}, got those of {', '.join(sorted(by_name))}.")
     holdings = _aligned(by_name)
     transcript = Transcript(Keep("none"))
-    session = Session(_parties(by_name, holdings), seed=run.seed, record=transcript.record)
+    parties = _parties(by_name, holdings)
+    session = Session(parties, seed=run.seed, record=transcript.record, lookahead=run.lookahead, rest=run.checkpoint)
     label = holdings[run.label_party]
     with using_threads(1):
         history = [session.train_epoch(epoch, label.train) for epoch in range(run.epochs)]

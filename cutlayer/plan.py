@@ -194,8 +194,13 @@ def _setting(name: str, part: str, facts: Facts, plan: Plan) -> Setting:
 
 def _shape(bottom: nn.Module, features: Features) -> Shape:
     """Shape of one row's embedding, found by embedding two rows with a copy of the module."""
-    with torch.no_grad(), Stream(0, "shape").scope():
-        embedding: Tensor = deepcopy(bottom).eval()(features.values.index_select(0, torch.tensor([0, 1])))
+    try:
+        with torch.no_grad(), Stream(0, "shape").scope():
+            embedding: Tensor = deepcopy(bottom).eval()(features.values.index_select(0, torch.tensor([0, 1])))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        shape = tuple(features.values.shape[1:])
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"The bottom model cannot take rows of shape {shape}: {reason}.") from error
     if embedding.dim() < 2 or len(embedding) != 2:
         raise ConfigError(
             f"Expected a bottom to return one row per input row, got shape {tuple(embedding.shape)} for 2 rows."

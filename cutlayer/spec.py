@@ -86,12 +86,17 @@ def settings(text: str, function: Any, what: str) -> dict[str, Any]:
     return values
 
 
-def _imported(name: str, base: type[T], what: str) -> type[T]:
+def imported(name: str, what: str) -> Any:
+    """Import what a dotted name names: `my_module.MyDefence`, `my_module.my_bottom`."""
     module, _, attribute = name.rpartition(".")
     try:
-        cls = getattr(importlib.import_module(module), attribute)
+        return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"Could not import {what} {name!r}: {error}.") from error
+
+
+def _imported(name: str, base: type[T], what: str) -> type[T]:
+    cls: type[T] = imported(name, what)
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise ConfigError(f"Expected {what} {name!r} to be a subclass of {base.__name__}.")
     return cls

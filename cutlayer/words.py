@@ -100,7 +100,8 @@ def plan_again(record: Mapping[str, Any], trust: bool) -> Plan:
 
 
 def _plan(record: Mapping[str, Any], trust: bool) -> Plan:
-    foreign = [s for s in [record["cut"], *record["defences"]] if "." in s.partition(":")[0]]
+    named_there = [record["cut"], record["bottoms"], record["top"], *record["defences"]]
+    foreign = [spelling for spelling in named_there if "." in spelling.partition(":")[0]]
     if foreign and not trust:
         raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")
     if "custom" in (record["bottoms"], record["top"]):

@@ -22,7 +22,7 @@ from cutlayer.models.lenet import LeNet
 from cutlayer.models.mlp import MLP, Activation
 from cutlayer.models.resnet import ResNet18, ResNet20
 from cutlayer.sparse import SparseRows
-from cutlayer.spec import settings
+from cutlayer.spec import imported, settings
 
 
 def mlp(
@@ -153,8 +153,10 @@ def top(spelling: str) -> Named:
 
 def _named(spelling: str, known: dict[str, Callable[..., nn.Module]], what: str) -> Named:
     name, _, rest = spelling.partition(":")
-    one_of(what, name, known)
-    return Named(spelling, known[name], settings(rest, known[name], f"{what} {name}"))
+    if "." not in name:
+        one_of(what, name, known)
+    make = imported(name, what) if "." in name else known[name]
+    return Named(spelling, make, settings(rest, make, f"{what} {name}"))
 
 
 def _image(features: Features) -> tuple[int, ...]:

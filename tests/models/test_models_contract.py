@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 import cutlayer.models as models
-from cutlayer.data.task import Column, ColumnKind
+from cutlayer.data.task import Column, ColumnKind, Features
+from cutlayer.errors import ConfigError
+from cutlayer.models import named
 from cutlayer.sparse import SparseRows
 
 CITY = Column("city", ColumnKind.CATEGORICAL, levels=3)
@@ -86,3 +89,17 @@ def test_every_name_is_documented():
 def test_transformers_is_imported_only_when_needed():
     code = "import sys, cutlayer.models; sys.exit('transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def own_bottom(features, width, *, hidden: int = 8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(features.values[0].numel(), hidden), nn.Linear(hidden, width))
+
+
+def test_a_model_of_ones_own_goes_by_its_dotted_name():
+    name = f"{__name__}.own_bottom"
+    made = named.bottom(f"{name}:hidden=5")(Features(torch.zeros(3, 1, 4, 2)), 7)
+    assert [m.out_features for m in made if isinstance(m, nn.Linear)] == [5, 7]
+    with pytest.raises(ConfigError, match="Unknown setting 'depth'"):
+        named.bottom(f"{name}:depth=2")
+    with pytest.raises(ConfigError, match="Could not import bottom 'nowhere.at_all'"):
+        named.bottom("nowhere.at_all")

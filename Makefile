@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types bench soak clean
 
 help:
 	@echo "make demo    train, attack and defend on handwritten digits; results in demo/ (no network after set-up)"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict"
 	@echo "make bench   speed, as a ratio to a plain PyTorch loop"
+	@echo "make soak    real parties killed and stopped at random moments, a few minutes; results/soak.csv"
 	@echo "make clean   remove $(VENV), caches and demo/"
 	@echo
 	@echo "PYTHON=python3.12 make demo   chooses an interpreter (3.11 to 3.13) when $(VENV) is first made"
@@ -42,6 +43,9 @@ types: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/cutlayer bench train
+
+soak: $(STAMP)
+	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/soak.py
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -200,6 +200,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "recipe": recipe,
         "seed": plan.seed,
         "device": plan.device,
+        "lookahead": plan.lookahead,
         "bottoms": _spelled(plan.bottoms),
         "top": _spelled(plan.top),
     }

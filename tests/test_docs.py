@@ -36,7 +36,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def commands(code: str) -> list[list[str]]:
-    """The arguments of every cutlayer command in a console block."""
+    """The arguments of every cutlayer command in a console block; one that ends in & goes to the background."""
     found = []
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
@@ -82,12 +82,19 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", EXECUTED, ids=name)
 def test_every_code_block_runs(page, folder):
     namespace: dict = {"__name__": "page"}
+    background = []
     for language, code in blocks(page):
         if language == "python":
             run_python(code, namespace)
+        elif language == "toml" and (title := re.match(r"# (\w+\.toml)\n", code)):
+            Path(title[1]).write_text(code)
         elif language in ("console", "bash"):
             for arguments in commands(code):
-                assert main(arguments) == 0, f"cutlayer {shlex.join(arguments)}"
+                if arguments[-1] == "&":
+                    background.append(subprocess.Popen([sys.executable, "-m", "cutlayer", *arguments[:-1]]))
+                else:
+                    assert main(arguments) == 0, f"cutlayer {shlex.join(arguments)}"
+    assert [process.wait(60) for process in background] == [0] * len(background)
 
 
 def test_only_cutlayer_commands_are_run():

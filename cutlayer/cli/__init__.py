@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from cutlayer.cli import attack, bench, keys, listing, party, reproduce, train
+from cutlayer.cli import attack, bench, keys, ledger, listing, party, predict, reproduce, train
 from cutlayer.errors import CutlayerError, Interrupted
 from cutlayer.version import __version__
 
@@ -25,7 +25,9 @@ app.command("reproduce", rich_help_panel="Look")(reproduce.reproduce)
 app.command("list", rich_help_panel="Look")(listing.list_)
 app.command("bench", rich_help_panel="Look")(bench.bench)
 app.command("party", rich_help_panel="Deploy")(party.party)
+app.command("predict", rich_help_panel="Deploy")(predict.predict)
 app.add_typer(keys.app, name="keys", rich_help_panel="Deploy")
+app.add_typer(ledger.app, name="ledger", rich_help_panel="Deploy")
 
 
 @app.callback(invoke_without_command=True)

@@ -8,3 +8,6 @@ import sys
 _SUITES = "ECDHE-RSA-AES256-GCM-SHA384"
 TLS_13_ONLY = "grpc" not in sys.modules or os.environ.get("GRPC_SSL_CIPHER_SUITES") == _SUITES
 os.environ["GRPC_SSL_CIPHER_SUITES"] = _SUITES
+
+# gRPC would print a line for every stranger's failed handshake, as often as the stranger likes; `door` says it once.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")

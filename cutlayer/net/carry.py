@@ -15,12 +15,16 @@ from cutlayer.net.ledger import Ledger
 from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
 from cutlayer.session import Opened, Record, Result, Talks
 
-SILENT = 15.0  # seconds without a word before one is said about it
+SILENT = 10.0  # seconds without a word before one is said about it
 TICK = 1.0
 
 
 class Regroup(Exception):
     """A party is a new process: all go back to the last checkpoint that they have in common."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.peer = peer
 
 
 class Stopped(CutlayerError):
@@ -34,8 +38,11 @@ class Carrier:
         self.post, self.patience, self.log, self.ledger = post, patience, log, ledger
         self._early: list[Came] = []  # messages of a batch that the party here has not come to yet
         self._notes: list[Said] = []
+        self._leads = post.name == post.label_party
         self._here: set[str] = set()
         self._gone: dict[str, float] = {}  # since when a peer is missing
+        self._parted: set[str] = set()  # peers that are done, and may go
+        self._told: dict[str, list[str]] = {}  # whom a peer was last told to be missing
         self._heard = time.monotonic()
 
     def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:
@@ -70,14 +77,22 @@ class Carrier:
     def begin(self, generation: int) -> None:
         """A new meeting: what is left of the one before is forgotten."""
         self.post.generation = generation
-        self._early = [came for came in self._early if came.generation >= generation]
-        self._notes = [said for said in self._notes if said.generation >= generation]
+        self._early = [came for came in self._early if self._is_current(came)]
+        self._notes = [said for said in self._notes if self._is_current(said)]
+
+    def _is_current(self, event: Came | Said) -> bool:
+        """Whether it belongs to this meeting or, where another party leads, to one that we have not heard of yet."""
+        if self._leads:
+            return event.generation == self.post.generation
+        return event.generation >= self.post.generation
 
     def wait_joined(self, peers: Iterable[str]) -> None:
         """Wait until these peers are here."""
         while waiting := [peer for peer in peers if peer not in self._here]:
-            for peer in waiting:
-                self._gone.setdefault(peer, time.monotonic())
+            if new := [peer for peer in waiting if peer not in self._gone]:
+                self._gone |= dict.fromkeys(new, time.monotonic())
+                self.log(f"Waiting for {', '.join(new)}, at most {self.patience:.0f} seconds.")
+                self._tell_missing()
             try:
                 event = self._event(f"for {', '.join(waiting)}")
             except Regroup:
@@ -103,21 +118,38 @@ class Carrier:
             elif isinstance(event, Came):
                 self._early.append(event)
 
+    def part(self, peers: Iterable[str]) -> None:
+        """Say that all is done, to each new process again, until everybody has said goodbye."""
+        left, told = set(peers), set[str]()
+        self._gone |= {peer: time.monotonic() for peer in left - self._here}
+        while left:
+            for peer in left & self._here - told:
+                self.post.tell(peer, "done")
+                told.add(peer)
+            try:
+                event = self._event(f"for {', '.join(sorted(left))}")
+            except Regroup as anew:
+                told.discard(anew.peer)
+                continue
+            if isinstance(event, Said) and event.topic == "bye" and event.peer in left:
+                left.remove(event.peer)
+                self._parted.add(event.peer)
+                self.post.tell(event.peer, "bye")  # which confirms that its goodbye was heard
+
     def _note_down(self, said: Said, regrouping: bool = False) -> None:
         self._notes.append(said)
         if said.topic == "regroup" and said.generation > self.post.generation and not regrouping:
-            raise Regroup
+            raise Regroup(said.peer)
 
     def _next_message(self, batch: Batch) -> Message:
-        for came in self._early:
-            if came.message.step == batch.step:
-                self._early.remove(came)
-                return self._message(came, batch)
+        for place, came in enumerate(self._early):
+            if came.message.step == batch.step and came.generation == self.post.generation:
+                return self._message(self._early.pop(place), batch)
         while True:
             event = self._event(f"in step {batch.step}")
             if isinstance(event, Said):
                 self._note_down(event)
-            elif isinstance(event, Came) and event.generation >= self.post.generation:
+            elif isinstance(event, Came):
                 if event.generation == self.post.generation and event.message.step == batch.step:
                     return self._message(event, batch)
                 if event.message.step < batch.step and event.generation == self.post.generation:
@@ -134,6 +166,8 @@ class Carrier:
 
     def _event(self, doing: str) -> Said | Came | None:
         """The next event, for as long as the user allows; says who is missing, and who is back."""
+        if self.post.events.empty():  # or whoever is missing may be back by now
+            self._give_up()
         try:
             event: Any = self.post.events.get(timeout=TICK)
         except queue.Empty:
@@ -142,8 +176,10 @@ class Carrier:
         self._heard = time.monotonic()
         if isinstance(event, Gone):
             self._here.discard(event.peer)
-            self._gone.setdefault(event.peer, time.monotonic())
-            self.log(f"{event.peer} is gone ({event.why}); waiting for it, at most {self.patience:.0f} seconds.")
+            if event.peer not in self._parted:
+                self._gone.setdefault(event.peer, time.monotonic())
+                self.log(f"{event.peer} is gone ({event.why}); waiting for it, at most {self.patience:.0f} seconds.")
+                self._tell_missing()
         elif isinstance(event, Broke):
             raise event.error
         elif isinstance(event, Joined):
@@ -152,25 +188,52 @@ class Carrier:
                 self.log(f"{event.peer} is here.")
             self._here.add(event.peer)
             if event.anew:
-                self._notes = [said for said in self._notes if said.peer != event.peer]
-                if event.peer == self.post.label_party:
-                    self.post.generation = 0  # it counts meetings from the beginning
-                raise Regroup
+                self._forget(event.peer)
+            self._tell_missing()
+            if event.anew:
+                raise Regroup(event.peer)
         elif isinstance(event, Said) and event.topic == "stopped":
             raise Stopped(f"{event.peer} ended the run: {str(event.facts.get('why', ''))[:500]}")
-        else:
+        elif isinstance(event, Said) and event.topic == "missing":
+            self._say_missing(event)
+        elif self._is_current(event):
             return event  # type: ignore[no-any-return]
         return None
 
-    def _watch(self, doing: str) -> None:
-        """Nothing came for a while: say so, and give up when the user's patience is at its end."""
-        now = time.monotonic()
+    def _forget(self, peer: str) -> None:
+        """A peer is a new process: what the one before it said is void, and what we send is for the new one."""
+        self._notes = [said for said in self._notes if said.peer != peer]
+        self._early = [came for came in self._early if came.peer != peer]
+        self._told.pop(peer, None)
+        if peer == self.post.label_party:
+            self.post.generation = 0  # it counts meetings from a number of its own
+        self.post.links[peer].greet()
+
+    def _tell_missing(self) -> None:
+        """Feature parties know the label party alone: it tells each of them who else is missing."""
+        missing = sorted(self._gone)
+        for peer in self._here if self._leads else ():
+            if self._told.get(peer, []) != missing:
+                self.post.tell(peer, "missing", who=missing)
+                self._told[peer] = missing
+
+    def _say_missing(self, said: Said) -> None:
+        named = said.facts.get("who")
+        who = [party for party in self.post.parties if isinstance(named, list) and party in named]
+        self.log(f"{said.peer} waits for {', '.join(who)}." if who else f"{said.peer} says that all are here.")
+
+    def _give_up(self) -> None:
+        """When the user's patience is at its end."""
         for peer, since in self._gone.items():
-            if now - since > self.patience:
+            if (waited := time.monotonic() - since) > self.patience:
                 raise RunError(
-                    f"{peer} has been missing for {now - since:.0f} seconds; what was trained is kept: start all "
-                    f"parties again, and they go on from the last checkpoint."
+                    f"{peer} has been missing for {waited:.0f} seconds; what was trained is kept: start all parties "
+                    "again, and they go on from the last checkpoint."
                 )
+
+    def _watch(self, doing: str) -> None:
+        """Nothing came for a while: say so."""
+        now = time.monotonic()
         if now - self._heard > SILENT:
             if self._gone:
                 self.log(f"Waiting {doing}: missing {', '.join(sorted(self._gone))}.")

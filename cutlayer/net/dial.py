@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cutlayer.errors import CutlayerError, ProtocolError
+from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.net.credentials import channel_credentials, channel_options, grpc
 from cutlayer.net.handshake import Hello, Welcome, heard, proven, say
 from cutlayer.net.hub import ALIVE, refuse_far
@@ -14,6 +14,12 @@ from cutlayer.net.post import Broke, Gone, Joined, Post
 from cutlayer.net.schema import JOIN, Frame
 
 CONNECT = 10.0  # seconds for one attempt
+ANEW = [  # within an attempt; and a new one does not take over how long the last one waited
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 5_000),  # for a connection to be made
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
 SLOWEST = 5.0  # seconds between attempts, at most
 
 
@@ -52,6 +58,12 @@ class Dial:
             except CutlayerError as error:
                 self.post.events.put(Broke(self.post.label_party, error))
                 return
+            except Exception as error:  # else this thread would end unheard, and the party wait for ever
+                if self._closed.is_set():
+                    return
+                broken = RunError(f"Lost {self.post.label_party} for a reason of our own: {error!r}.")
+                self.post.events.put(Broke(self.post.label_party, broken))
+                return
             finally:
                 if self._channel is not None:
                     self._channel.close()
@@ -61,8 +73,8 @@ class Dial:
     def _open(self) -> Any:
         post = self.post
         if post.identity is None:
-            return grpc.insecure_channel(self.address, options=ALIVE)
-        options = [*ALIVE, *channel_options(post.label_party)]
+            return grpc.insecure_channel(self.address, options=[*ALIVE, *ANEW])
+        options = [*ALIVE, *ANEW, *channel_options(post.label_party)]
         return grpc.secure_channel(self.address, channel_credentials(post.identity), options=options)
 
     def _talk(self, channel: Any) -> bool:
@@ -86,10 +98,14 @@ class Dial:
         try:
             grpc.channel_ready_future(channel).result(CONNECT)
             frames = call(outgoing())
-            welcome = self._welcomed(hello, next(frames))
+            late = threading.Timer(CONNECT, frames.cancel)
+            late.start()
+            try:
+                welcome = self._welcomed(hello, next(frames))
+            finally:
+                late.cancel()
             goes_on = welcome.goes_on and welcome.incarnation == self._knows
             if not goes_on:
-                link.close()
                 post.renew(post.label_party)
                 self._knows = welcome.incarnation
             stream = link.attach(welcome.seen if goes_on else 0)
@@ -113,7 +129,7 @@ class Dial:
 
     def _welcomed(self, hello: Hello, frame: Any) -> Welcome:
         if frame.note.topic == "refused":
-            lines = json.loads(frame.note.text)["differences"]
+            lines = _lines(frame.note.text)
             raise Refusal(
                 f"The manifests differ, so nothing was started: {'; '.join(lines)}. Agree on one and start again."
             )
@@ -121,3 +137,11 @@ class Dial:
         if self.post.identity is not None:
             proven(self.post.identity, hello, welcome, self.post.label_party)
         return welcome
+
+
+def _lines(text: str) -> list[str]:
+    """The differences that a refusal names, as far as they are text."""
+    try:
+        return [str(line)[:500] for line in json.loads(text)["differences"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ["the label party does not say where"]

@@ -6,9 +6,10 @@ part comes in several; they are joined only as they arrive, so a peer's word alo
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from cutlayer.cut import Shape
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Kind, Message, Phase
 from cutlayer.net import schema
-from cutlayer.wire import Encoding, decode, encode, encoded_size
+from cutlayer.wire import Encoding, decode, encode
 
 VERSION = 1
+LITTLE = sys.byteorder == "little"
 PART = 1 << 20  # bytes of payload in one frame
 ROOM = 1 << 16  # for all else in a frame; notes are parted alike
 DIMENSIONS = 6
@@ -98,7 +100,8 @@ def frames(message: Message, run: bytes) -> Iterator[Any]:
 
 def statement(tensor: Any, payload: bytes) -> bytes:
     """What a sender signs when a third party hands its message on: all of it."""
-    facts = (tensor.sender, tensor.receiver, tensor.step, tensor.phase, tensor.kind, tensor.type, list(tensor.shape))
+    names = ("sender", "receiver", "step", "phase", "kind", "type", "spelling")
+    facts = (*(getattr(tensor, name) for name in names), list(tensor.shape))
     return bytes(tensor.run) + repr(facts).encode() + hashlib.sha256(payload).digest()
 
 
@@ -119,9 +122,10 @@ class Decoder:
             raise ProtocolError(f"Expected the next part of a message of {self._first.sender}, got something else.")
         wanted = self._size()
         full = PART if tensor.part + 1 < tensor.parts else wanted - PART * (tensor.parts - 1)
-        if len(tensor.payload) != full:
-            raise ProtocolError(f"Expected {full} bytes in a part from {tensor.sender}, got {len(tensor.payload)}.")
-        self._parts.append(tensor.payload)
+        payload = tensor.payload  # protobuf makes a copy every time
+        if len(payload) != full:
+            raise ProtocolError(f"Expected {full} bytes in a part from {tensor.sender}, got {len(payload)}.")
+        self._parts.append(payload)
         if len(self._parts) < tensor.parts:
             return None
         whole = self._parts[0] if tensor.parts == 1 else b"".join(self._parts)
@@ -144,9 +148,10 @@ class Decoder:
         kind, dtype = KINDS[tensor.kind], TYPE_OF[tensor.type][0]
         if tensor.spelling not in SPELLINGS or (tensor.spelling and dtype is not torch.float32):
             raise ProtocolError(f"Expected a known spelling from {tensor.sender}, got another.")
-        if len(shape) > DIMENSIONS or prod(shape) * dtype.itemsize > CAPS[kind]:
+        whole = prod(max(1, one) for one in shape[:DIMENSIONS])  # without rows, other dimensions still count
+        if len(shape) > DIMENSIONS or whole * dtype.itemsize > CAPS[kind]:
             raise ProtocolError(
-                f"Expected a {kind.value} of at most {CAPS[kind] // MEBI} MiB from {tensor.sender}, got a larger one."
+                f"Expected at most {CAPS[kind] // MEBI} MiB of {kind.value} from {tensor.sender}, got more."
             )
         if kind in (Kind.SETUP, Kind.CIPHER, Kind.POINTS):
             fits = dtype in (torch.uint8, torch.int64) and 1 <= len(shape) <= 2
@@ -156,9 +161,7 @@ class Decoder:
             fits = dtype is not torch.uint8 and shape[1:] == allowed.shape.get(tensor.sender, shape[1:])
             fits = fits and 0 < (shape[0] if shape else 0) <= allowed.rows
         if not fits:
-            raise ProtocolError(
-                f"Expected a {kind.value} from {tensor.sender} as the manifest says, got shape {shape}."
-            )
+            raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
         count = _bytes(prod(shape), dtype, SPELLINGS[tensor.spelling])
         if tensor.part != 0 or tensor.parts != max(1, -(-count // PART)):
             raise ProtocolError(f"Expected the first part of a message from {tensor.sender}, got another.")
@@ -175,7 +178,15 @@ def _goes_on(first: Any, tensor: Any, part: int) -> bool:
 
 
 def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
-    return encoded_size(torch.empty((), dtype=dtype).expand(count), encoding)
+    """What `wire.encoded_size` says, without a tensor to say it of."""
+    if encoding is Encoding.BITS:
+        return -(-count // 8)
+    return count * (2 if encoding is Encoding.HALF else dtype.itemsize)
+
+
+def _finite(payload: Tensor) -> bool:
+    """Whether all numbers are finite. A sum is: then they are; else a sum may have overflowed, so look again."""
+    return isfinite(float(payload.sum())) or bool(payload.isfinite().all())
 
 
 def _arrived(tensor: Any, data: bytes) -> Arrived:
@@ -183,11 +194,12 @@ def _arrived(tensor: Any, data: bytes) -> Arrived:
     encoding, shape = SPELLINGS[tensor.spelling], tuple(tensor.shape)
     letters = {Encoding.HALF: "<f2", Encoding.BITS: "|u1"}.get(encoding, letters)
     numbers = np.frombuffer(bytearray(data), letters)
-    crossed = torch.from_numpy(numbers.astype(numbers.dtype.newbyteorder("="), copy=False))
+    payload = torch.from_numpy(numbers if LITTLE else numbers.astype(numbers.dtype.newbyteorder("=")))
     if encoding is not Encoding.BITS:
-        crossed = crossed.view(shape)
-    payload = decode(crossed, encoding, torch.empty((), dtype=dtype).expand(shape))
-    if payload.is_floating_point() and not bool(payload.isfinite().all()):
+        payload = payload.view(shape)
+    if encoding is not Encoding.PLAIN:
+        payload = decode(payload, encoding, torch.empty((), dtype=dtype).expand(shape))
+    if payload.is_floating_point() and not _finite(payload):
         raise ProtocolError(f"Expected finite numbers from {tensor.sender}, got others.")
     return Arrived(
         tensor.sender,

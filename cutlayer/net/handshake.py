@@ -6,17 +6,22 @@ nonce (gRPC shows a dialer no certificate, so this is how it notices that the li
 """
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from cutlayer.data.task import NAME
 from cutlayer.errors import ProtocolError
 from cutlayer.net import schema
 from cutlayer.net.frame import VERSION
 from cutlayer.net.identity import Identity
 
-MOST = 1 << 18  # bytes of a first word
+MOST = 1 << 18  # characters of a first word
+TOKEN = re.compile("[0-9a-f]{32}")  # a process, or a nonce
+SHOWN = 500  # characters of a value in a line about manifests
+MANY = 50  # such lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,20 @@ def heard(frame: Any, kind: type[Hello] | type[Welcome]) -> Any:
         wanted = {one.name: one.type for one in fields(kind)}
         if set(facts) != set(wanted) or any(type(facts[name]) is not wanted[name] for name in wanted):
             raise ValueError("other facts than expected")
+        _check(facts)
         return kind(**facts)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ProtocolError(f"Expected a {kind.__name__.lower()} of protocol version {VERSION}: {error}.") from error
+
+
+def _check(facts: Mapping[str, Any]) -> None:
+    """Numbers and names of the form that we make ourselves: some are printed, compared or signed."""
+    nothing = "0" * 32
+    tokens = [facts["incarnation"], facts.get("nonce", nothing), facts.get("knows") or nothing]
+    if not all(TOKEN.fullmatch(one) for one in tokens) or not 0 <= facts["seen"] < 1 << 64:
+        raise ValueError("other facts than expected")
+    if not NAME.fullmatch(facts.get("name", "listener")):
+        raise ValueError("not a name")
 
 
 def answer(hello: Hello, welcome: Welcome, label_party: str) -> bytes:
@@ -78,10 +94,25 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], who: str) ->
     for key in sorted({*ours, *theirs}):
         one, other = ours.get(key, "(nothing)"), theirs.get(key, "(nothing)")
         if isinstance(one, dict) and isinstance(other, dict):
-            lines += [f"{key}.{line}" for line in differences(one, other, who)]
+            lines += [f"{_key(key)}.{line}" for line in differences(one, other, who)]
         elif one != other:
-            lines.append(f"{key}: here {json.dumps(one)}, at {who} {json.dumps(other)}")
+            lines.append(f"{_key(key)}: here {_spelt(one)}, at {who} {_spelt(other)}")
+        if len(lines) >= MANY:
+            return [*lines[:MANY], "and more"]
     return lines
+
+
+def _spelt(value: Any) -> str:
+    """A setting in one short printable line, whatever a peer put into it."""
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        text = "(something deep)"
+    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+
+
+def _key(key: str) -> str:
+    return key if NAME.fullmatch(key) else _spelt(key)
 
 
 def proven(identity: Identity, hello: Hello, welcome: Welcome, label_party: str) -> None:

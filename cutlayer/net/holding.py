@@ -1,11 +1,10 @@
 """Holding: what one party brings, its table or its part of a dataset, in the order of rows that all have in common."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
@@ -38,6 +37,19 @@ class Holding:
     train: Tensor
     test: Tensor
     fitted: FittedTable | None = None
+
+
+class Source(Protocol):
+    """Where a party's rows come from."""
+
+    @property
+    def ids(self) -> Ids | None:
+        """Ids to align by; None where rows are in order already."""
+        ...
+
+    def settle(self, rows: Tensor, notes: list[str]) -> Holding:
+        """The holding of the common rows."""
+        ...
 
 
 class TableSource:
@@ -77,6 +89,8 @@ class TableSource:
                 missing=data.missing,
                 notes=notes,
             )
+            if not fitted.columns:
+                raise DataError(f"Expected a column of {data.table} that varies over the common rows, got none.")
         aim = target(frame[self.label], None) if self.label else None
         return Holding(
             None if fitted is None else fitted.features(frame),
@@ -119,7 +133,7 @@ class DatasetSource:
         return self.holding
 
 
-def source_of(file: PartyFile) -> TableSource | DatasetSource:
+def source_of(file: PartyFile) -> Source:
     """What a party's file says it holds."""
     return DatasetSource(file) if file.run.dataset else TableSource(file)
 
@@ -146,5 +160,7 @@ def split(rows: int, test: float, seed: int) -> tuple[Tensor, Tensor]:
 
 def fitted_again(text: str) -> FittedTable:
     """The encoding that a party trained with."""
-    found: Mapping[str, Any] = json.loads(text)
-    return FittedTable.from_json(dict(found))
+    try:
+        return FittedTable.from_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise DataError("Expected the encoding of a finished run, got something else: the file is damaged.") from error

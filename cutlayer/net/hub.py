@@ -4,10 +4,12 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
 from cutlayer.net.credentials import grpc, peer_certificate, server_credentials
+from cutlayer.net.door import Door, end_of
 from cutlayer.net.frame import PART, ROOM
 from cutlayer.net.handshake import Hello, Welcome, answer, differences, heard, say, word
 from cutlayer.net.identity import Refused
@@ -18,6 +20,7 @@ from cutlayer.net.schema import JOIN, Frame
 ALIVE = [  # a peer that is cut off without a word is noticed after ten seconds
     ("grpc.keepalive_time_ms", 5_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # what counts since gRPC 1.60 or so; it would wait for a minute
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.max_receive_message_length", PART + ROOM),
@@ -28,6 +31,7 @@ GUARDED = [  # what a stranger may cost
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.server_handshake_timeout_ms", 5_000),
     ("grpc.max_allowed_incoming_connections", 512),
+    ("grpc.max_connection_idle_ms", 30_000),  # past TLS, as a revoked party is, and without a stream
     ("grpc.max_concurrent_streams", 4),
     ("grpc.max_metadata_size", 8_192),
     ("grpc.so_reuseport", 0),
@@ -66,21 +70,28 @@ class Hub:
                 self.port = self._server.add_secure_port(address, server_credentials(post.identity))
         except RuntimeError as error:
             raise ConfigError(f"Could not listen at {address}: is the port in use, or the address not ours?") from error
+        self._door = Door(self.port, lambda address: self._refused(address, "it did not prove who it is"))
         self._server.start()
 
     def close(self) -> None:
         """Stop listening and end all streams."""
+        self._door.close()
+        for link in self.post.links.values():
+            link.close()  # which ends the streams, so that the server need not wait for them
         self._server.stop(1.0).wait()
 
     def _join(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         """One stream of one dialer, from its first word to its end."""
         late = threading.Timer(FIRST_WORD, context.cancel)
         late.start()
+        end = end_of(context.peer())
+        self._door.knows(end)  # from here on it is for us to say what is wrong with it
         try:
+            name = self._authenticate(context)
             hello: Hello = heard(next(requests), Hello)
-            self._authenticate(hello, context)
+            self._agree(hello, name)
         except (CutlayerError, StopIteration, grpc.RpcError) as error:
-            self.quiet(_host(context), f"Refused {_host(context)}: {getattr(error, 'reason', error) or 'no hello'}.")
+            self._refused(end[0], str(getattr(error, "reason", error)).rstrip(".") or "it said nothing")
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         finally:
             late.cancel()
@@ -90,22 +101,37 @@ class Hub:
                 "refused", {"differences": differences(json.loads(hello.manifest), self.manifest, self.post.name)}
             )
             return
-        stream, welcome = self._attach(hello)
-        yield say(welcome)
+        try:
+            stream, welcome = self._attach(hello)
+        except ProtocolError as error:
+            self._refused(end[0], str(error).rstrip("."))
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
+        # Before the welcome, so that a party that dies of it is missed.
         threading.Thread(target=self._read, args=(hello.name, stream, requests, context), daemon=True).start()
+        yield say(welcome)
         yield from self.post.links[hello.name].outgoing(stream)
 
-    def _authenticate(self, hello: Hello, context: Any) -> None:
-        """The name must be the certificate's, and one of the federation's."""
-        if self.post.identity is not None:
-            self.post.identity.check(peer_certificate(context), hello.name)
-        if hello.name not in self.post.peers:
-            raise Refused(f"{hello.name!r} takes no part in this run")
+    def _authenticate(self, context: Any) -> str | None:
+        """The certificate's name, which must be one of the run's. This comes first, so that others cost no waiting."""
+        if self.post.identity is None:
+            return None
+        name = self.post.identity.check(peer_certificate(context))
+        if name not in self.post.peers:
+            raise Refused(f"{name} takes no part in this run")
+        return name
+
+    def _agree(self, hello: Hello, name: str | None) -> None:
+        """The hello must be of whom the certificate names, with a manifest."""
+        if hello.name != (name or hello.name) or hello.name not in self.post.peers:
+            raise Refused(f"{name or 'somebody'} calls itself {hello.name[:40]!r}")
         try:
             if not isinstance(json.loads(hello.manifest), dict):
                 raise ValueError
         except (ValueError, RecursionError) as error:
             raise ProtocolError(f"Expected a manifest from {hello.name}, got something else.") from error
+
+    def _refused(self, address: str, why: str) -> None:
+        self.quiet(address, f"Refused {address}: {why}.")
 
     def _attach(self, hello: Hello) -> tuple[int, Welcome]:
         """Go on with a process that we know; start afresh with any other."""
@@ -113,15 +139,14 @@ class Hub:
         with self._lock:
             goes_on = hello.knows == post.incarnation and hello.incarnation == self._processes.get(hello.name)
             if not goes_on:
-                link.close()
                 post.renew(hello.name)
                 self._processes[hello.name] = hello.incarnation
             stream = link.attach(hello.seen if goes_on else 0)
+            post.events.put(Joined(hello.name, anew=not goes_on))  # after all that came before, as the lock ensures
         welcome = Welcome(post.incarnation, goes_on, link.seen)
         if post.identity is not None:
             signed = post.identity.sign(answer(hello, welcome, post.name))
-            welcome = Welcome(post.incarnation, goes_on, link.seen, post.identity.shown.decode(), signed.hex())
-        post.events.put(Joined(hello.name, anew=not goes_on))
+            welcome = replace(welcome, certificate=post.identity.shown.decode(), signature=signed.hex())
         return stream, welcome
 
     def _read(self, name: str, stream: int, requests: Iterator[Any], context: Any) -> None:
@@ -135,9 +160,6 @@ class Hub:
         except Exception as error:  # gRPC raises a bare Exception when a stream is cut
             why = str(error) or "the connection was lost"
         context.cancel()
-        if link.detach(stream):
-            self.post.events.put(Gone(name, why))
-
-
-def _host(context: Any) -> str:
-    return str(context.peer()).rpartition(":")[0]
+        with self._lock:  # or a new stream's Joined could come in between, and Gone last
+            if link.detach(stream):
+                self.post.events.put(Gone(name, why))

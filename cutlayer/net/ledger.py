@@ -1,10 +1,11 @@
 """Ledger: what this party released, line by line, each line chained to the one before by its hash.
 
-A line says when, in which step, to whom, of which kind, how many bytes, their sha256 and which defences were active;
+A line says in which step, to whom, of which kind, how many bytes, their sha256 and which defences were active;
 never what they were. Changing, removing or reordering a line breaks the chain, and `verify` says where. Cutting off
 the end does not: keep the last line's hash (`cutlayer ledger verify` prints it) somewhere else to notice that.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from cutlayer.message import Message
 from cutlayer.wire import encode
 
 START = "0" * 64
+LOOK_BACK = 1 << 14  # bytes at the end of a file, where its last line is looked for
 
 
 def chained(before: str, facts: dict[str, Any]) -> str:
@@ -31,7 +33,8 @@ class Ledger:
         self.path, self.run, self.defences = path, run, list(defences)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._last = _trim(path)
-        self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", buffering=1)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._size = os.fstat(self._file).st_size
         self._facts = {"run": self.run, "defences": self.defences}
         self._append({"opened": True, **self._facts})
 
@@ -50,12 +53,20 @@ class Ledger:
         )
 
     def _append(self, facts: dict[str, Any]) -> None:
-        self._last = chained(self._last, facts)
-        self._file.write(json.dumps({**facts, "chain": self._last}) + "\n")
+        chain = chained(self._last, facts)
+        line = (json.dumps({**facts, "chain": chain}) + "\n").encode()
+        try:
+            written = os.write(self._file, line)
+            if written < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        except OSError:
+            os.ftruncate(self._file, self._size)  # a line is whole or not there
+            raise
+        self._last, self._size = chain, self._size + len(line)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        os.close(self._file)
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -80,14 +91,19 @@ def _trim(path: Path) -> str:
     """Remove a last line that is not whole; the hash of the last line that is."""
     if not path.exists():
         return START
-    data = path.read_bytes()
-    whole = data[: data.rfind(b"\n") + 1]
-    if len(whole) < len(data):
-        with path.open("r+b") as file:
-            file.truncate(len(whole))
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        tail = b""
+        while size - len(tail) > 0 and tail.count(b"\n") < 2:
+            start = max(0, size - 2 * len(tail) - LOOK_BACK)
+            file.seek(start)
+            tail = file.read(size - start)
+        whole = tail[: tail.rfind(b"\n") + 1]
+        if len(whole) < len(tail):
+            file.truncate(size - len(tail) + len(whole))
     if not whole:
         return START
     try:
         return str(json.loads(whole.splitlines()[-1])["chain"])
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"The last line of {path} is not a ledger's: the file was damaged or changed.") from error

@@ -3,7 +3,8 @@
 Every frame has a number, and says the last number that came from the other side. What the other side has not
 confirmed is kept; when a stream breaks and the same two processes meet again, it is sent once more, with the
 same number, and whoever has it already drops it. So a broken connection costs nothing but time. A process that
-died has forgotten its numbers: then the link starts afresh, and the parties go back to a checkpoint.
+died has forgotten its numbers: then the link starts afresh, and the parties go back to a checkpoint. Until the
+party's own thread has heard of that (`greet`), whatever it sends was meant for the process that died, and is dropped.
 """
 
 import threading
@@ -15,6 +16,8 @@ from cutlayer.errors import ProtocolError
 from cutlayer.net import schema
 from cutlayer.net.frame import VERSION
 
+CONFIRM = 32  # after so many frames without a word of ours, one is sent that says only what has arrived
+
 
 class Link:
     """One peer. `deliver` gets every frame that arrives, once and in order, in the stream's own thread."""
@@ -22,12 +25,16 @@ class Link:
     def __init__(self, peer: str, deliver: Callable[[str, Any], None]) -> None:
         self.peer = peer
         self._deliver = deliver
-        self._changed = threading.Condition()
+        self._order = threading.RLock()  # held while a frame is delivered, so that the next cannot overtake it
+        lock = threading.RLock()
+        self._changed, self._confirmed = threading.Condition(lock), threading.Condition(lock)
         self._kept: deque[Any] = deque()  # frames that the peer has not confirmed
         self._number = 0  # of the last frame that was sent
         self._seen = 0  # of the last frame that arrived
+        self._said = 0  # the last number of theirs that a frame of ours confirmed
         self._stream = 0  # which of the streams so far is the one in use
         self._open = False
+        self._strange = 0  # new processes of the peer that the party's own thread has not heard of
 
     @property
     def is_open(self) -> bool:
@@ -42,6 +49,8 @@ class Link:
     def send(self, generation: int, *, note: Any = None, tensor: Any = None) -> None:
         """Put a frame on its way; if there is no stream, it waits for one."""
         with self._changed:
+            if self._strange:
+                return
             self._number += 1
             body = {"note": note} if tensor is None else {"tensor": tensor}
             self._kept.append(schema.Frame(version=VERSION, number=self._number, generation=generation, **body))
@@ -49,74 +58,96 @@ class Link:
 
     def reset(self) -> None:
         """Forget the conversation: the peer is a new process."""
-        with self._changed:
+        with self._order, self._changed:
+            self._end()
             self._kept.clear()
-            self._number = self._seen = 0
+            self._number = self._seen = self._said = 0
+            self._strange += 1
+
+    def greet(self) -> None:
+        """The party's own thread has heard of the peer's new process, and speaks to that one from now on."""
+        with self._changed:
+            self._strange = max(0, self._strange - 1)
 
     def attach(self, seen: int) -> int:
         """Use a new stream to a peer that has seen so many frames; what it has not seen is sent again."""
-        with self._changed:
+        with self._order, self._changed:
             if not self._number - len(self._kept) <= seen <= self._number:
                 raise ProtocolError(f"Expected {self.peer} to have seen frames that were sent, got {seen}.")
             self._confirm(seen)
-            self._stream += 1
+            self._end()
             self._open = True
-            self._changed.notify_all()
             return self._stream
 
     def close(self) -> None:
         """End whatever stream is in use."""
-        with self._changed:
-            self._stream += 1
-            self._open = False
-            self._changed.notify_all()
+        with self._order, self._changed:
+            self._end()
 
     def detach(self, stream: int) -> bool:
         """A stream ended; whether it was the one in use."""
         with self._changed:
             if stream != self._stream or not self._open:
                 return False
-            self._open = False
-            self._changed.notify_all()
+            self._end()
             return True
 
     def outgoing(self, stream: int) -> Iterator[Any]:
         """The frames to send over a stream, as they come; ends when the stream is no longer in use."""
-        sent = self._number - len(self._kept)
+        sent = 0
         while True:
             with self._changed:
-                while stream == self._stream and self._open and self._number <= sent:
+                while stream == self._stream and self._number <= sent and self._seen - self._said < CONFIRM:
                     self._changed.wait()
-                if stream != self._stream or not self._open:
+                if stream != self._stream:
                     return
                 first = self._number - len(self._kept)
                 sent = max(sent, first)
-                if sent == self._number:
+                if sent < self._number:
+                    frame = self._kept[sent - first]
+                    sent = frame.number
+                elif self._seen - self._said >= CONFIRM:
+                    frame = schema.Frame(version=VERSION)  # number 0: nothing but a confirmation
+                else:
                     continue
-                frame = self._kept[sent - first]
-                frame.seen = self._seen
-                sent = frame.number
+                frame.seen = self._said = self._seen
             yield frame
 
     def receive(self, stream: int, frame: Any) -> None:
         """Take a frame off a stream: deliver it if it is the next one, drop it if it came before."""
+        with self._order:
+            if self._is_next(stream, frame):
+                self._deliver(self.peer, frame)
+
+    def drained(self, timeout: float) -> bool:
+        """Wait until the peer has confirmed everything, or has hung up; whether it confirmed."""
+        with self._changed:
+            self._confirmed.wait_for(lambda: not (self._kept and self._open), timeout)
+            return not self._kept
+
+    def _is_next(self, stream: int, frame: Any) -> bool:
         with self._changed:
             if stream != self._stream:
-                return
+                return False
             if frame.version != VERSION or frame.number > self._seen + 1 or frame.seen > self._number:
                 raise ProtocolError(f"Expected frame {self._seen + 1} of {self.peer}, got {frame.number}.")
             self._confirm(frame.seen)
             if frame.number <= self._seen:
-                return
+                return False
             self._seen = frame.number
-        self._deliver(self.peer, frame)
+            if self._seen - self._said >= CONFIRM:
+                self._changed.notify_all()
+            return True
 
-    def drained(self, timeout: float) -> bool:
-        """Wait until the peer has confirmed everything; whether it did."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._kept, timeout)
+    def _end(self) -> None:
+        """No stream is in use; whoever waits on the last one hears of it."""
+        self._stream += 1
+        self._open = False
+        self._changed.notify_all()
+        self._confirmed.notify_all()
 
     def _confirm(self, seen: int) -> None:
         while self._kept and self._kept[0].number <= seen:
             self._kept.popleft()
-        self._changed.notify_all()
+        if not self._kept:
+            self._confirmed.notify_all()

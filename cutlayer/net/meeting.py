@@ -6,19 +6,22 @@ shapes of embeddings (`shape`) and names the last step of which everybody has a 
 a number, and what is left over from an earlier one is dropped.
 """
 
+import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cutlayer.align.psi import follow, lead
+from cutlayer.cut import Shape
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Message, Phase
 from cutlayer.net.carry import Carrier
-from cutlayer.net.holding import DatasetSource, Holding, TableSource
+from cutlayer.net.holding import Holding, Source
 from cutlayer.net.partyfile import PartyFile
 from cutlayer.net.store import Store
 from cutlayer.party import FeatureParty, LabelParty
@@ -28,6 +31,10 @@ from cutlayer.session import PREDICTION_ROWS
 NO_IDS = "dataset"  # the rows of a dataset are in order
 
 
+class Finished(Exception):
+    """The label party says that the run is finished: all had saved their models before this process began."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the parties stand after a meeting: the party that is here, its rows, and the step to go on from."""
@@ -35,6 +42,9 @@ class Place:
     party: FeatureParty | LabelParty
     holding: Holding
     step: int
+    classes: int
+    shapes: Mapping[str, Shape]  # of one row of the embeddings that this party knows of
+    trained: str  # drawn at every meeting: parties whose runs end with the same one trained together
 
 
 class Meeting:
@@ -43,7 +53,7 @@ class Meeting:
     def __init__(
         self,
         file: PartyFile,
-        source: TableSource | DatasetSource,
+        source: Source,
         plan: Plan,
         carrier: Carrier,
         store: Store,
@@ -62,6 +72,7 @@ class Meeting:
     def _lead(self) -> Place:
         post, carrier, peers = self.post, self.carrier, self.post.peers
         carrier.wait_joined(peers)
+        self.store.keep_json("manifest", self.file.run.to_json())  # by now all have agreed on it
         carrier.begin(post.generation + 1)
         self._tell_all("regroup")
         states = {peer: said.facts for peer, said in carrier.note("state", peers).items()}
@@ -85,19 +96,23 @@ class Meeting:
         party = label_party(labels, part, shapes, facts, self.plan)
         steps = [] if again else [set(self.store.steps()), *(_steps(states[peer], peer) for peer in peers)]
         step = max(set.intersection(*steps), default=0) if steps else 0
-        self._tell_all("begin", step=step)
-        return Place(party, holding, step)
+        trained = secrets.token_hex(8)
+        self._tell_all("begin", step=step, trained=trained)
+        return Place(party, holding, step, facts.classes, shapes, trained)
 
     def _follow(self) -> Place:
         post, carrier, leader = self.post, self.carrier, self.file.run.label_party
         carrier.wait_joined([leader])
-        called = carrier.note("regroup", [leader], generation=post.generation + 1)[leader]
+        self.store.keep_json("manifest", self.file.run.to_json())
+        called = carrier.either(("regroup", "done"), leader, generation=post.generation + 1)
         carrier.begin(called.generation)
+        if called.topic == "done":
+            raise Finished
         post.tell(leader, "state", steps=self.store.steps(), aligned=self._aligned())
         if carrier.either(("align", "aligned"), leader).topic == "align":
             rows = self._align()
             said = carrier.note("aligned", [leader])[leader]
-            self._keep_alignment(str(said.facts["id"]), rows)
+            self._keep_alignment(str(said.facts.get("id")), rows)
             self.log(f"{len(rows)} rows are common to all parties.")
         holding, facts = self._settle(carrier.note("facts", [leader])[leader].facts)
         assert holding.features is not None
@@ -105,10 +120,11 @@ class Meeting:
         post.allow({leader: part.shape}, self._rows())
         party = feature_party(self.name, part, facts, self.plan)
         post.tell(leader, "shape", shape=list(part.shape))
-        step = carrier.note("begin", [leader])[leader].facts["step"]
-        if step and step not in self.store.steps():
+        begun = carrier.note("begin", [leader])[leader].facts
+        step, trained = begun.get("step"), str(begun.get("trained"))
+        if type(step) is not int or (step and step not in self.store.steps()):
             raise ProtocolError(f"Expected {leader} to name a step of which there is a checkpoint, got {step!r}.")
-        return Place(party, holding, step)
+        return Place(party, holding, step, facts.classes, {self.name: part.shape}, trained)
 
     def _tell_all(self, topic: str, **facts: Any) -> None:
         for peer in self.post.peers:
@@ -146,11 +162,21 @@ class Meeting:
 
     def _aligned(self) -> str | None:
         """The alignment that this party has, if any."""
-        return NO_IDS if self.source.ids is None else self.store.alignment()
+        return NO_IDS if self.source.ids is None else self.store.alignment(self._fingerprint)
 
     def _keep_alignment(self, name: str, rows: Tensor) -> None:
         if self.source.ids is not None:
-            self.store.keep_alignment(name, rows)
+            self.store.keep_alignment(name, rows, self._fingerprint)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Hash of this party's ids, row by row: with another table the rows of an alignment would be others."""
+        ids = self.source.ids
+        assert ids is not None
+        total = hashlib.sha256(ids.rows.tobytes())
+        for value in ids.values:
+            total.update(len(value).to_bytes(4, "little") + value)
+        return total.hexdigest()
 
     def _rows(self) -> int:
         return max(self.file.run.batch_size + 1, PREDICTION_ROWS)

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable
@@ -19,14 +18,16 @@ from cutlayer.errors import ConfigError, CutlayerError, RunError
 from cutlayer.metrics import utility
 from cutlayer.net.carry import Carrier, Regroup, Stopped
 from cutlayer.net.dial import Dial
-from cutlayer.net.holding import Holding, source_of
+from cutlayer.net.handshake import differences
+from cutlayer.net.holding import Holding, Source, source_of
 from cutlayer.net.hub import Hub
 from cutlayer.net.identity import Identity
 from cutlayer.net.ledger import Ledger
-from cutlayer.net.meeting import Meeting, Place
+from cutlayer.net.meeting import Finished, Meeting, Place
 from cutlayer.net.partyfile import PartyFile
 from cutlayer.net.post import Post
 from cutlayer.net.store import Store
+from cutlayer.net.trained import keep_for_serving
 from cutlayer.party import LabelParty
 from cutlayer.plan import target_scale
 from cutlayer.session import Session, batches
@@ -46,14 +47,16 @@ class Member:
         *,
         insecure: bool = False,
         device: str = "cpu",
+        source: Source | None = None,
         log: Callable[[str], None] = print,
         progress: Progress = lambda done, total, text: None,
     ) -> None:
         self.file, self.run_, self.log, self.progress = file, file.run, log, progress
         self.store = Store(file.folder)
-        self._lock = _locked(file.folder)
+        self._lock = locked(file.folder)
+        self._refuse_other()
         identity = None if insecure else identity_of(file)
-        self.source = source_of(file)
+        self.source = source or source_of(file)
         seed = self.store.private_seed() if file.party.seed is None else file.party.seed
         self.plan = self.run_.plan(seed, file.party.name, device)
         label, name = self.run_.label_party, file.party.name
@@ -69,16 +72,13 @@ class Member:
 
     def run(self) -> dict[str, Any]:
         """Meet and train until it is done; the record that is also written to run.json."""
-        if (self.store.folder / "run.json").exists():
+        done = self.store.json("run")
+        if done is not None and self.store.json("farewell") is None:
             raise ConfigError(f"The run in {self.store.folder} is finished; choose another folder for a new one.")
         end = self._connect()
         try:
             with using_threads(1):
-                while True:
-                    try:
-                        return self._once(self.meeting.hold())
-                    except Regroup:
-                        self.log("A party started again: going back to the last checkpoint that all have.")
+                return self._until_done() if done is None else self._part(done)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise RunError(
@@ -92,6 +92,25 @@ class Member:
         finally:
             end.close()
             self.ledger.close()
+            os.close(self._lock)
+
+    def _until_done(self) -> dict[str, Any]:
+        while True:
+            try:
+                return self._once(self.meeting.hold())
+            except Regroup as anew:
+                self.log(f"{anew.peer} calls all together: going back to the last checkpoint that all have.")
+            except Finished:
+                return self._part(self.store.json("pending"))
+
+    def _refuse_other(self) -> None:
+        """A folder belongs to one run: its checkpoints are of no use to another."""
+        found = self.store.json("manifest")
+        if found is not None and (lines := differences(self.run_.to_json(), found, str(self.store.folder))):
+            raise ConfigError(
+                f"The folder holds a run with another manifest: {'; '.join(lines)}. Go back to that one, or choose "
+                "another folder."
+            )
 
     def _connect(self) -> Hub | Dial:
         party, facts = self.file.party, self.run_.to_json()
@@ -104,6 +123,7 @@ class Member:
 
     def _once(self, place: Place) -> dict[str, Any]:
         """Train from a checkpoint to the end, test, save."""
+        self.store.remove("pending")
         party, holding = place.party, place.holding
         session = Session(
             {party.name: party},
@@ -118,6 +138,7 @@ class Member:
         outputs = session.take_part(holding.test)
         record = self._record(session, holding, torch.cat(outputs).cpu() if outputs else None)
         self._save_models(session)
+        keep_for_serving(self.store, place)
         return self._finish(record)
 
     def _restore(self, session: Session, place: Place) -> tuple[int, int]:
@@ -191,24 +212,35 @@ class Member:
                 self.store.write(folder / f"{name}.{part}.safetensors", save_tensors(state))
 
     def _finish(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Nobody leaves before all have saved their models."""
-        label = self.run_.label_party
+        """Nobody leaves before all have saved their models; from then on nobody goes back."""
         if self.file.is_label_party:
             self.carrier.note("saved", self.post.peers)
-            self._write_record(record)
-            for peer in self.post.peers:
-                self.post.tell(peer, "done")
-            self.post.drain(self.post.peers, 5.0)
+            self.store.keep_json("farewell", list(self.post.peers))
+            self.store.keep_json("run", record)
         else:
-            self.post.tell(label, "saved")
-            self.carrier.note("done", [label])
-            self._write_record(record)
-            self.post.tell(label, "bye")  # confirms the last word
-            time.sleep(0.2)
-        return record
+            self.store.keep_json("pending", record)
+            self.post.tell(self.run_.label_party, "saved")
+            self.carrier.note("done", [self.run_.label_party])
+        return self._part(record)
 
-    def _write_record(self, record: dict[str, Any]) -> None:
-        self.store.write(self.store.folder / "run.json", json.dumps(record, indent=2).encode())
+    def _part(self, record: dict[str, Any] | None) -> dict[str, Any]:
+        """All have saved their models. The label party says so until each has heard it; the others say goodbye."""
+        label = self.run_.label_party
+        if record is None:
+            raise RunError(f"{label} has finished this run, but {self.store.folder} holds no part of it.")
+        if self.file.is_label_party:
+            try:
+                self.carrier.part(self.post.peers)
+            except RunError as error:
+                self.log(f"The run is finished, though not all have heard so; start again to tell them ({error})")
+            else:
+                self.store.remove("farewell")
+        else:
+            self.store.keep_json("run", record)
+            self.store.remove("pending")
+            self.post.tell(label, "bye")
+            self.post.drain([label], 5.0)
+        return record
 
     def _say_why(self, error: CutlayerError) -> None:
         """Tell the others that this ends the run for all; what exactly, is said here only: it may name columns."""
@@ -239,7 +271,7 @@ def identity_of(file: PartyFile) -> Identity:
     return identity
 
 
-def _locked(folder: Path) -> int:
+def locked(folder: Path) -> int:
     """Keep other processes out of a party's folder."""
     file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:

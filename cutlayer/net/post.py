@@ -75,23 +75,31 @@ class Post:
     peers: tuple[str, ...]  # at the other ends of our links
     parties: tuple[str, ...]  # all who take part
     identity: Identity | None
-    generation: int = 0
+    generation: int = 0  # the number of the meeting that we are in
     incarnation: str = field(default_factory=lambda: secrets.token_hex(16))  # of this process
 
     def __post_init__(self) -> None:
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.links = {peer: Link(peer, self._deliver) for peer in self.peers}
+        if self.name == self.label_party:
+            self.generation = 1 + secrets.randbits(48)  # so that no meeting has the number of a dead process's
         self.allow({}, rows=1)
 
     def allow(self, shapes: Mapping[str, tuple[int, ...]], rows: int) -> None:
         """Say which embeddings or gradients may come, and how many rows a batch may have."""
-        others = frozenset(self.parties) - {self.name}
-        self._decoders = {
-            peer: Decoder(
-                Allowed(self.run, self.name, others if peer == self.label_party else frozenset([peer]), rows, shapes)
-            )
+        self._allowed = {
+            peer: {
+                sender: Allowed(self.run, self.name, frozenset([sender]), rows, shapes)
+                for sender in (self.parties if peer == self.label_party else (peer,))
+                if sender != self.name
+            }
             for peer in self.peers
         }
+        self._decoders = {peer: self._fresh(peer) for peer in self.peers}
+
+    def _fresh(self, peer: str) -> dict[str, Decoder]:
+        """A decoder per sender: what the label party hands on comes between the parts of its own messages."""
+        return {sender: Decoder(allowed) for sender, allowed in self._allowed[peer].items()}
 
     def tell(self, peer: str, topic: str, **facts: Any) -> None:
         """Send a note."""
@@ -112,7 +120,7 @@ class Post:
     def renew(self, peer: str) -> None:
         """Start afresh with a peer that is a new process."""
         self.links[peer].reset()
-        self._decoders[peer] = Decoder(self._decoders[peer].allowed)
+        self._decoders[peer] = self._fresh(peer)
 
     def drain(self, peers: Iterable[str], timeout: float) -> None:
         """Wait until peers have confirmed all that was sent."""
@@ -128,7 +136,10 @@ class Post:
         if tensor.receiver != self.name:
             self._hand_on(peer, frame)
             return
-        arrived = self._decoders[peer].add(tensor)
+        decoders = self._decoders[peer]
+        if tensor.sender not in decoders:
+            raise ProtocolError(f"Expected a message of {' or '.join(sorted(decoders))}, got another sender's.")
+        arrived = decoders[tensor.sender].add(tensor)
         if arrived is None:
             return
         if arrived.sender != peer and self.identity is not None:
@@ -143,7 +154,8 @@ class Post:
         known = self.name == self.label_party and tensor.receiver in self.links and tensor.sender == peer
         if not known or tensor.kind != NUMBER[Kind.SETUP] or len(tensor.payload) > min(PART, CAPS[Kind.SETUP]):
             raise ProtocolError(f"Expected a message to {self.name} from {peer}, got one to another party.")
-        self.links[tensor.receiver].send(frame.generation, tensor=tensor)
+        if frame.generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
+            self.links[tensor.receiver].send(frame.generation, tensor=tensor)
 
 
 def _facts(peer: str, text: str) -> Mapping[str, Any]:

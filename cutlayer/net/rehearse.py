@@ -5,7 +5,7 @@ models are, bit for bit, those that a deployment gives.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from cutlayer.align.psi import follow, lead
 from cutlayer.errors import ConfigError
 from cutlayer.message import Batch, Phase
 from cutlayer.net.handshake import differences
-from cutlayer.net.holding import Holding, source_of
+from cutlayer.net.holding import Holding, Source, source_of
 from cutlayer.net.member import score
 from cutlayer.net.partyfile import PartyFile
 from cutlayer.party import FeatureParty, LabelParty
@@ -26,7 +26,11 @@ from cutlayer.training import using_threads
 from cutlayer.transcript import Keep, Transcript
 
 
-def rehearse(files: Sequence[PartyFile]) -> dict[str, Any]:
+def rehearse(
+    files: Sequence[PartyFile],
+    sources: Mapping[str, Source] | None = None,
+    on_step: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Align, train and test; the record."""
     began = time.perf_counter()
     by_name = {file.party.name: file for file in files}
@@ -36,13 +40,13 @@ def rehearse(files: Sequence[PartyFile]) -> dict[str, Any]:
             raise ConfigError(f"The manifests of {files[0].path} and {file.path} differ: {'; '.join(lines)}.")
     if set(by_name) != set(run.parties) or len(files) != len(run.parties):
         raise ConfigError(f"Expected the files of {', '.join(run.parties)}, got those of {', '.join(sorted(by_name))}.")
-    holdings = _aligned(by_name)
+    holdings = _aligned(by_name, sources or {name: source_of(file) for name, file in by_name.items()})
     transcript = Transcript(Keep("none"))
     parties = _parties(by_name, holdings)
     session = Session(parties, seed=run.seed, record=transcript.record, lookahead=run.lookahead, rest=run.checkpoint)
     label = holdings[run.label_party]
     with using_threads(1):
-        history = [session.train_epoch(epoch, label.train) for epoch in range(run.epochs)]
+        history = [session.train_epoch(epoch, label.train, on_step) for epoch in range(run.epochs)]
         outputs = session.predict(label.test)
     return {
         **score(label, outputs),
@@ -56,9 +60,8 @@ def rehearse(files: Sequence[PartyFile]) -> dict[str, Any]:
     }
 
 
-def _aligned(files: dict[str, PartyFile]) -> dict[str, Holding]:
+def _aligned(files: dict[str, PartyFile], sources: Mapping[str, Source]) -> dict[str, Holding]:
     """Every party's holding of the common rows, found by the same protocol."""
-    sources = {name: source_of(file) for name, file in files.items()}
     run = next(iter(files.values())).run
     rows: dict[str, Tensor | None] = dict.fromkeys(files, torch.empty(0, dtype=torch.int64))
     if not run.dataset:

@@ -1,7 +1,7 @@
 """Store: a party's own folder. Checkpoints by step, the newest few of them, each with its sha256.
 
 A checkpoint is one file, written under another name, flushed to disk and renamed. One that does not have the sha256
-in its name's list is skipped, so a torn or damaged file costs the steps since the one before it and no more.
+at its end is skipped, so a torn or damaged file costs the steps since the one before it and no more.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from cutlayer.errors import RunError
 
 KEPT = 3  # checkpoints
 NAME = re.compile(r"step-(\d+)\.safetensors")
+BROKEN = (OSError, ValueError, KeyError, SafetensorError)  # what reading a damaged file can raise
 
 
 class Store:
@@ -47,14 +48,8 @@ class Store:
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Read a checkpoint, or say that it is damaged."""
         try:
-            data = self._path(step).read_bytes()
-            body, said = data[:-32], data[-32:]
-            if hashlib.sha256(body).digest() != said:
-                raise ValueError("its sha256 is another")
-            size = int.from_bytes(body[:8], "little")
-            header = json.loads(body[8 : 8 + size])
-            return load(body), json.loads(header["__metadata__"]["facts"])
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            return _read(self._path(step))
+        except BROKEN as error:
             raise RunError(f"The checkpoint of step {step} in {self.folder} is damaged ({error}).") from error
 
     def steps(self) -> list[int]:
@@ -75,22 +70,39 @@ class Store:
                 self._path(step).unlink(missing_ok=True)
                 self._steps.pop(step, None)
 
-    def keep_alignment(self, name: str, rows: Tensor) -> None:
-        """Keep which of this party's rows are common to all, in their common order."""
-        self.write(self.folder / "alignment.safetensors", save({"rows": rows}, {"name": name}))
+    def keep_alignment(self, name: str, rows: Tensor, ids: str) -> None:
+        """Keep which of this party's rows are common to all, in their common order, and of which ids (a hash)."""
+        data = save({"rows": rows}, {"facts": json.dumps({"name": name, "ids": ids})})
+        self.write(self.folder / "alignment.safetensors", data + hashlib.sha256(data).digest())
 
-    def alignment(self) -> str | None:
-        """Name of the alignment that is kept, if one is."""
+    def alignment(self, ids: str) -> str | None:
+        """Name of the alignment that is kept, if a whole one is and it is of these ids."""
         try:
-            data = (self.folder / "alignment.safetensors").read_bytes()
-            return str(json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]["name"])
-        except (OSError, ValueError, KeyError):
+            _, facts = _read(self.folder / "alignment.safetensors")
+        except BROKEN:
             return None
+        return str(facts["name"]) if facts.get("ids") == ids else None
 
     def rows(self) -> Tensor:
         """The rows that are common to all; none where a dataset needs no alignment."""
         path = self.folder / "alignment.safetensors"
-        return load(path.read_bytes())["rows"] if path.exists() else torch.empty(0, dtype=torch.int64)
+        return _read(path)[0]["rows"] if path.exists() else torch.empty(0, dtype=torch.int64)
+
+    def keep_json(self, name: str, facts: Any) -> None:
+        """Write a small file of facts."""
+        self.write(self.folder / f"{name}.json", json.dumps(facts, indent=2).encode())
+
+    def json(self, name: str) -> Any:
+        """Read a small file of facts; None if there is none."""
+        path = self.folder / f"{name}.json"
+        try:
+            return json.loads(path.read_text()) if path.exists() else None
+        except ValueError as error:
+            raise RunError(f"The file {path} is damaged ({error}).") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a small file of facts."""
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
 
     def private_seed(self) -> int:
         """The seed of this party's own draws, from the operating system, kept for as long as the folder is."""
@@ -108,7 +120,7 @@ class Store:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-        except OSError:
+        except BaseException:
             temporary.unlink(missing_ok=True)
             raise
 
@@ -117,3 +129,13 @@ class Store:
 
     def _path(self, step: int) -> Path:
         return self.checkpoints / f"step-{step}.safetensors"
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and facts of a file that ends in its own sha256."""
+    data = path.read_bytes()
+    body, said = data[:-32], data[-32:]
+    if hashlib.sha256(body).digest() != said:
+        raise ValueError("its sha256 is another")
+    header = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])
+    return load(body), json.loads(header["__metadata__"]["facts"])

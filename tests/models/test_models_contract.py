@@ -101,5 +101,5 @@ def test_a_model_of_ones_own_goes_by_its_dotted_name():
     assert [m.out_features for m in made if isinstance(m, nn.Linear)] == [5, 7]
     with pytest.raises(ConfigError, match="Unknown setting 'depth'"):
         named.bottom(f"{name}:depth=2")
-    with pytest.raises(ConfigError, match="Could not import bottom 'nowhere.at_all'"):
+    with pytest.raises(ConfigError, match=r"Could not import bottom 'nowhere\.at_all'"):
         named.bottom("nowhere.at_all")

@@ -1,0 +1,113 @@
+"""Federations in a folder, for tests of prediction: tables, parties' files, and runs finished without a network."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save as save_tensors
+
+from cutlayer import checkpoint
+from cutlayer.align.psi import follow, lead
+from cutlayer.message import Batch, Phase
+from cutlayer.net.holding import source_of
+from cutlayer.net.manifest import Manifest
+from cutlayer.net.meeting import Place
+from cutlayer.net.partyfile import PartyFile, read_file
+from cutlayer.net.store import Store
+from cutlayer.net.trained import keep_for_serving
+from cutlayer.plan import feature_party, label_party, part_of, training_labels
+from cutlayer.session import Session, exchange
+
+PEOPLE = 300
+SALT = "pepper and sixteen bytes"
+
+
+def write_tables(folder: Path, *, parties: tuple[str, ...] = ("bank", "shop"), regression: bool = False) -> None:
+    """A CSV file per party. Each lacks some people: bank the last 20, the others the first 10 times their place."""
+    rng = np.random.default_rng(0)
+    columns = {party: rng.normal(size=(PEOPLE, 3)) for party in parties}
+    flags = rng.integers(0, 2, PEOPLE)
+    score = sum(values.sum(axis=1) for values in columns.values()) + flags
+    for place, party in enumerate(parties):
+        label = party == parties[0]
+        lines = ["customer,a,b,c" + (",y" if label else ",flag,town")]
+        people = range(PEOPLE - 20) if label else range(10 * place, PEOPLE)
+        for person in rng.permutation(people):
+            cells = [f"c{person}", *(f"{value:.4f}" for value in columns[party][person])]
+            goal = f"{score[person]:.3f}" if regression else ("no", "yes")[int(score[person] > 0)]
+            cells += [goal] if label else [str(flags[person]), ("Ulm", "Bonn", "Kiel")[person % 3]]
+            lines.append(",".join(cells))
+        (folder / f"{party}.csv").write_text("\n".join(lines) + "\n")
+
+
+def write_files(
+    folder: Path,
+    *,
+    parties: tuple[str, ...] = ("bank", "shop"),
+    port: int = 0,
+    http: int = 0,
+    seed: bool = True,
+    run: str = "",
+    keys: bool = False,
+) -> dict[str, PartyFile]:
+    """The parties' TOML files, read back."""
+    names = ", ".join(f'"{party}"' for party in parties)
+    for place, party in enumerate(parties):
+        label = not place
+        end = f'listen = "127.0.0.1:{port}"' if label else f'connect = "127.0.0.1:{port}"'
+        lines = ["[party]", f'name = "{party}"', end, f'folder = "{party}-run"', "wait = 60"]
+        lines += [f'keys = "{party}-keys"'] if keys else []
+        lines += [f"seed = {place + 1}"] if seed else []
+        if "dataset" not in run:
+            lines += ["[data]", f'table = "{party}.csv"', 'id = "customer"', *(['label = "y"'] if label else [])]
+        lines += ["[run]", f"parties = [{names}]", f'label_party = "{parties[0]}"', f'salt = "{SALT}"']
+        lines += ["epochs = 3", "batch_size = 32", run]
+        lines += ["[serve]", f'http = "127.0.0.1:{http}"'] if label else []
+        (folder / f"{party}.toml").write_text("\n".join(lines) + "\n")
+    return {party: read_file(folder / f"{party}.toml") for party in parties}
+
+
+def _aligned(run: Manifest, sources: dict[str, Any]) -> dict[str, torch.Tensor]:
+    batch, salt = Batch(0, Phase.ALIGN, torch.empty(0, dtype=torch.int64)), SALT.encode()
+    talks = {n: follow(n, s.ids, run.roster, batch, salt=salt) for n, s in sources.items() if n != run.label_party}
+    talks[run.label_party] = lead(sources[run.label_party].ids, run.roster, batch, salt=salt, seed=run.seed)
+    return exchange(talks, lambda message: None)
+
+
+def finish(files: dict[str, PartyFile]) -> tuple[Session, dict[str, torch.Tensor]]:
+    """Train in this process and write what every party's own process would; the session and the common rows."""
+    run = next(iter(files.values())).run
+    sources = {name: source_of(file) for name, file in files.items()}
+    rows = dict.fromkeys(files, torch.empty(0, dtype=torch.int64)) if run.dataset else _aligned(run, sources)
+    holdings = {name: source.settle(rows[name], []) for name, source in sources.items()}
+    label = holdings[run.label_party]
+    facts = run.facts(len(label.classes))
+    plans = {name: run.plan(file.party.seed, name) for name, file in files.items()}
+    parts = {name: part_of(name, h.features, facts, plans[name]) for name, h in holdings.items() if h.features}
+    shapes = {name: part.shape for name, part in parts.items()}
+    parties = {name: feature_party(name, parts[name], facts, plans[name]) for name in run.roster.feature_parties}
+    labels = training_labels(label.labels, label.goal, label.train)
+    own = parts.get(run.label_party)
+    parties[run.label_party] = label_party(labels, own, shapes, facts, plans[run.label_party])
+    session = Session(parties, seed=run.seed, record=lambda message: None)
+    for epoch in range(run.epochs):
+        session.train_epoch(epoch, label.train)
+    for name, file in files.items():
+        known = shapes if name == run.label_party else {name: shapes[name]}
+        _save(file, Place(parties[name], holdings[name], 0, facts.classes, known, "together"), rows[name])
+    return session, rows
+
+
+def _save(file: PartyFile, place: Place, rows: torch.Tensor) -> None:
+    store, modules, name = Store(file.folder), place.party.modules, file.party.name
+    store.keep_alignment("here", rows, "these")
+    (store.folder / "models").mkdir()
+    for part, module in modules.items():
+        state = {key: value.contiguous() for key, value in module.state_dict().items()}
+        store.write(store.folder / "models" / f"{name}.{part}.safetensors", save_tensors(state))
+    keep_for_serving(store, place)
+    models = {f"{name}.{part}": checkpoint.digest(module) for part, module in modules.items()}
+    record = {"manifest": file.run.to_json(), "classes": list(place.holding.classes), "models": models}
+    store.write(store.folder / "run.json", json.dumps(record).encode())

@@ -224,20 +224,21 @@ class Target:
         self._weigh(len(data))
 
     def _deliver(self, post: Post, peer: str, parsed: Sequence[Any]) -> list[int]:
-        """Let a link take frames until it refuses one; the numbers of those it took."""
-        link = post.links[peer]
-        post.renew(peer)
-        link.greet()
-        stream = link.attach(0)
-        taken = []
+        """Let a link take frames; after one that it refuses, and at first, it starts afresh with whatever is next."""
+        link, stream, taken, fresh = post.links[peer], 0, [], True
         for number, one in enumerate(parsed):
-            link._seen = max(0, min(one.number - 1, 1 << 62)) if number == 0 else link._seen  # as if it were next
+            if fresh:
+                post.renew(peer)
+                link.greet()
+                stream, fresh = link.attach(0), False
+                link._seen = max(0, one.number - 1)
             try:
                 link.receive(stream, one)
             except ProtocolError as error:
                 self._refused(str(error))
-                break
-            taken.append(number)
+                fresh = True
+            else:
+                taken.append(number)
         return taken
 
     def _first_word(self, one: Any) -> bool:
@@ -403,10 +404,10 @@ def _hang(number: int, at: Any) -> None:
 
 
 def run(target: Target, frames: int, seed: int) -> None:
-    """Own mutations of the corpus, until so many frames were malformed; every 20th input is traced."""
+    """Own mutations of the corpus, until so many frames were malformed; every tenth input is traced."""
     rng, start = random.Random(seed), corpus(target.keys)
     while target.tally.malformed < frames and len(target.tally.broken) < 100:
-        target.watch(mutate(rng.choice(start), rng, start), trace=target.tally.inputs % 20 == 0)
+        target.watch(mutate(rng.choice(start), rng, start), trace=target.tally.inputs % 10 == 0)
 
 
 def guided(target: Target, frames: int, seed: int, out: Path, folder: Path) -> None:
@@ -419,7 +420,7 @@ def guided(target: Target, frames: int, seed: int, out: Path, folder: Path) -> N
         (folder / "corpus" / str(number)).write_bytes(one)
 
     def one_input(data: bytes) -> None:
-        target.watch(data, trace=target.tally.inputs % 20 == 0)
+        target.watch(data, trace=target.tally.inputs % 10 == 0)
         if target.tally.malformed >= frames or len(target.tally.broken) >= 100:
             out.write_text(json.dumps(asdict(target.tally)))
             os._exit(0)

@@ -27,7 +27,7 @@ def main() -> int:
     """Run both federations; 0 if all models were as expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--faults", type=int, default=14, help="per federation")
+    parser.add_argument("--faults", type=int, default=20, help="per federation")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "soak.csv")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
@@ -55,7 +55,7 @@ def _tables(processes: Any, folder: Path, nursery: Any) -> Any:
         insecure=False,
         dataset=None,
         salt="for the soak test only",
-        epochs=60,
+        epochs=130,
         checkpoint=50,
         bottom="mlp:hidden=16,dropout=0.1",
     )
@@ -76,7 +76,7 @@ def _digits(processes: Any, folder: Path, nursery: Any) -> Any:
         nursery,
         parties=4,
         insecure=False,
-        epochs=250,
+        epochs=400,
         checkpoint=40,
         bottom="mlp:hidden=16,dropout=0.2",
         defences=("gaussian-noise:std=0.1", "max-norm"),

@@ -66,6 +66,7 @@ class Attack:
 
     target: ClassVar[Target]
     by: ClassVar[Role]
+    settings: ClassVar[tuple[str, ...]] = ("",)  # that an audit tries; a quick one the first
 
     @property
     def asks(self) -> Asks:

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,7 @@ def audit(
                 on_guess(name, seed, attack, guess, finding)
 
             for finding in attack_run(run, attacks, seed=seed, on_guess=seen):
-                row = {"defence": name, "seed": seed, **asdict(finding)}
+                row = {"defence": name, "seed": seed, **finding.facts()}
                 row |= {"utility": run.metrics[utility], "utility_metric": utility}
                 row |= {"bytes": sum(t["sent"] for t in run.transcript.traffic().values())}
                 report.rows.append(row)

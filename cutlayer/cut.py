@@ -7,6 +7,7 @@ may exchange one message per batch or twenty, and the loop never knows.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -77,6 +78,8 @@ class Cut:
 
     Subclasses say how embeddings join; secure cuts replace the talks as well.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Called once at each party, whose own this object then is: return the bottom to run instead of its own."""

@@ -9,6 +9,7 @@ A defence holds settings only. What it must remember during a run lives in the m
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import ClassVar
 
 from torch import Generator, Tensor, nn
 
@@ -63,6 +64,8 @@ class Local:
 
 class Defence:
     """The identity: every hook returns its input."""
+
+    strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Return the model to train instead (called once, before training, for each bottom and top)."""

@@ -5,7 +5,7 @@ same side knowledge, but without what crossed the cut and without a trained mode
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,10 +18,13 @@ from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.metrics.columns import agreement, best_match, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
-from cutlayer.metrics.utility import auc
+from cutlayer.metrics.utility import auc, roc
 from cutlayer.rng import generator
 from cutlayer.sparse import SparseRows
 from cutlayer.view import Hints, Known, View
+
+SHOWN = 8  # pictures that a finding keeps to be looked at
+COLUMNS = 500  # and columns
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,13 @@ class Finding:
     reason: str = ""
     detail: str = ""  # what one number does not say
     seconds: float = 0.0  # that the attack took
+    extras: Mapping[str, Any] = field(default_factory=dict)  # leakage per column, a ROC curve, some rows to look at
+
+    def facts(self) -> dict[str, Any]:
+        """All that fits into a line of a table."""
+        found = asdict(self)
+        del found["extras"]
+        return found
 
 
 def judge(
@@ -140,8 +150,9 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
     detail = ""
+    extras: dict[str, Any] = {}
     if guess.form is Form.COLUMNS:
-        bits, _ = two_valued(_dense(secret.features[view.victim], rows).flatten(1).numpy())
+        bits, places = two_valued(_dense(secret.features[view.victim], rows).flatten(1).numpy())
         if not bits.shape[1]:
             reason = f"binary-only: {view.victim} has no two-valued column ({values.shape[1]} claimed)"
             return _inapplicable(attack, view, reason)
@@ -152,6 +163,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         if values.shape[1]:
             best = agreement(values[:, :1].numpy() > 0.5, with_sums(bits)).max()
             detail += f", the first right on {best:.2%} of rows"
+        extras = {"columns": _columns(places, right.mean(axis=0), 0.5 + np.abs(bits.mean(axis=0) - 0.5))}
     elif guess.form is Form.SUBMISSIONS:
         metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
     elif guess.form is Form.VALUES:
@@ -159,6 +171,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
         baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
         metric, value, low, high = "mse", *mean_interval(errors)
+        extras = _looks(truth, values.reshape(truth.shape))
     elif guess.form is Form.CLASSES:
         hits = (secret.labels[rows] == values).double().numpy()
         baseline, name = best_classes(_inputs(view, rows), _known_inputs(view, told), told, secret.labels[rows])
@@ -167,6 +180,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         groups = None if guess.groups is None else guess.groups[fresh].numpy()
         per_batch = _aucs(secret.labels[rows].numpy(), values.double().numpy(), groups)
         baseline, name = 0.5, "chance"
+        extras = {"roc": roc(secret.labels[rows].numpy() == 1, values.double().numpy())}
         metric, value, low, high = "auc", *mean_interval(per_batch)
     return Finding(
         attack=attack.describe(),
@@ -182,7 +196,24 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         rows=len(rows),
         granted=str(attack.asks),
         detail=detail,
+        extras=extras,
     )
+
+
+def _columns(places: Iterable[int], values: Any, baselines: Any) -> dict[str, list[float]]:
+    """Leakage per input column: where it stands, how well it was guessed, and how well without the view."""
+    rounded = [[round(float(one), 6) for one in some] for some in (values, baselines)]
+    return {"places": [int(place) for place in places], "value": rounded[0], "baseline": rounded[1]}
+
+
+def _looks(truth: Tensor, guess: Tensor) -> dict[str, Any]:
+    """Of pictures a few to look at; of columns the error of each beside its variance."""
+    if truth.dim() == 4:
+        return {"shown": {"truth": truth[:SHOWN].tolist(), "guess": guess[:SHOWN].tolist()}}
+    if truth.dim() != 2 or truth.shape[1] > COLUMNS:
+        return {}
+    errors = (truth - guess).pow(2).mean(dim=0)
+    return {"columns": _columns(range(truth.shape[1]), errors, truth.var(dim=0, unbiased=False))}
 
 
 def _forced(view: View, guess: Guess, secret: Secret) -> tuple[str, float, float, float, float, str]:

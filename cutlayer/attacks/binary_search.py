@@ -33,6 +33,8 @@ class BinarySearch(Attack):
     Vertical Federated Learning (arXiv:2210.06771), whose Algorithm 1 is exponential.
     """
 
+    settings: ClassVar[tuple[str, ...]] = ("seconds=10", "seconds=10,visible=all")
+
     target: ClassVar[Target] = Target.FEATURES
     by: ClassVar[Role] = Role.LABEL_PARTY
 

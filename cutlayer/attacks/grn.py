@@ -47,6 +47,8 @@ class Grn(Attack):
     (arXiv:2010.10152), as in Cai et al. (arXiv:2207.00165), which puts z in the place of noise.
     """
 
+    settings: ClassVar[tuple[str, ...]] = ("", "reads=sum,learn_mask=true")
+
     target: ClassVar[Target] = Target.FEATURES
     by: ClassVar[Role] = Role.LABEL_PARTY
 

@@ -38,6 +38,8 @@ class PGD(Attack):
     Paper: Qiu et al., HashVFL (arXiv:2212.00325), section V-C, after Madry et al. (arXiv:1706.06083).
     """
 
+    settings: ClassVar[tuple[str, ...]] = ("", "choose=seen-codes")
+
     target: ClassVar[Target] = Target.OUTCOME
     by: ClassVar[Role] = Role.FEATURE_PARTY
 

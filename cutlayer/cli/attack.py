@@ -28,8 +28,6 @@ def attack(
     \b
     cutlayer attack runs/digits --attack model-completion:labels=40
     """
-    from dataclasses import asdict
-
     from cutlayer import words
     from cutlayer.auditing import Report, attack_run
     from cutlayer.cli import show
@@ -46,7 +44,7 @@ def attack(
         for number, one in enumerate(chosen):
             progress(number, len(chosen), one.name)
             findings += attack_run(opened, [one], by=by, seed=seed, threads=threads)
-    rows = [asdict(finding) for finding in findings]
+    rows = [finding.facts() for finding in findings]
     if out is not None:
         Report(rows).save(out)
     if json:

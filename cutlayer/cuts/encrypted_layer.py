@@ -1,7 +1,7 @@
 """Encrypted layer: between a bottom and the top lies a linear layer whose weights nobody holds."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ class EncryptedLayer(Cut):
     Specification: baselines, section 11.
     Paper: Zhang et al., GELU-Net (IJCAI 2018); Zhang and Zhu (arXiv:2007.06849); as in FATE 1.x.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ()  # minutes an epoch: to be named by hand
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """Abnormal codes: honest parties send like codes for a row, so one that differs much is flagged."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,8 @@ class AbnormalCodes(Defence):
     Paper: Qiu et al., HashVFL: Defending Against Data Reconstruction Attacks in Vertical Federated
     Learning (arXiv:2212.00325), section V-D.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ()  # it hides nothing: it notices forged codes, beside hash
 
     def __init__(self, *, distance: float | None = None) -> None:
         if distance is not None:

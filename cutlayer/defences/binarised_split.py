@@ -1,7 +1,7 @@
 """Binarised split learning: bits instead of numbers, and in the original also inside the bottom."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class BinarisedSplit(Defence):
     Specification: baselines, section 13.
     Paper: Pham et al., Binarizing Split Learning for Data Privacy Enhancement (arXiv:2206.04864).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("bits=16", "bits=8")
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """Column noise: answer the two-valued columns at random, once per record, before anything is computed on them."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -28,6 +30,8 @@ class ColumnNoise(Defence):
     Specification: binary-reconstruction, section 4; ours.
     Paper: Warner, Randomized Response (JASA 1965), against Ye et al. (arXiv:2210.06771).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("flip=0.1", "flip=0.25", "flip=0.5")
 
     def __init__(self, *, flip: float = 0.25) -> None:
         if not 0 < flip <= 0.5:

@@ -1,6 +1,6 @@
 """Gaussian noise: blur what is sent, entry by entry."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -29,6 +29,8 @@ class GaussianNoise(Defence):
     Paper: the DP baseline of Gu et al., FedAdOb (arXiv:2406.01085), which states no clipping;
     `clip` is from VFLAIR (Zou et al., arXiv:2310.09827).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("std=0.1", "std=0.5", "std=1.0")
 
     def __init__(
         self,

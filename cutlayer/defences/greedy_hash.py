@@ -1,7 +1,7 @@
 """Greedy hash: Sign with a straight-through gradient, and a pull of each number towards +-1."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -25,6 +25,8 @@ class GreedyHash(Defence):
     Specification: baselines, section 12; hashvfl, section 4.7.
     Paper: Su et al., Greedy Hash (NeurIPS 2018); compared by Qiu et al. (arXiv:2212.00325).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("bits=16", "bits=8")
 
     def __init__(
         self, *, bits: int | None = None, weight: float = 0.1, reading: Literal["paper", "code"] = "paper"

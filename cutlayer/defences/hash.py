@@ -1,7 +1,7 @@
 """Hash: send a few bits per row, the same for all rows of a class as far as learning gets there."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
@@ -39,6 +39,8 @@ class Hash(Defence):
     Paper: Qiu et al., HashVFL: Defending Against Data Reconstruction Attacks in Vertical Federated
     Learning (arXiv:2212.00325).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("bits=16", "bits=8", "bits=4")
 
     def __init__(
         self,

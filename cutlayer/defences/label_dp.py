@@ -1,6 +1,6 @@
 """LabelDP: train on labels that were answered at random, once, before training."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
@@ -33,6 +33,8 @@ class LabelDP(Defence):
     Paper: Ghazi et al., Deep Learning with Label Differential Privacy (arXiv:2102.06062). Their
     published code has its weights off by one; this follows the paper.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("epsilon=4.0", "epsilon=2.0", "epsilon=1.0")
 
     def __init__(
         self,

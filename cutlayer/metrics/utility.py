@@ -28,6 +28,19 @@ def auc(positive: Array, scores: Array) -> float:
     return float((rankdata(scores)[positive].sum() - up * (up + 1) / 2) / (up * down))
 
 
+def roc(positive: Array, scores: Array, points: int = 101) -> dict[str, Any]:
+    """The curve of true against false positives, and how many are found while one in a hundred, or in a
+    thousand, is wrongly accused: an average hides the few who are exposed."""
+    positive = positive.astype(bool)
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # ties are taken together
+    found, wrong = (np.concatenate([[0], np.cumsum(some[order])[last]]) for some in (positive, ~positive))
+    tpr, fpr = found / max(1, positive.sum()), wrong / max(1, (~positive).sum())
+    grid = np.linspace(0, 1, points)
+    at = {f"tpr_at_{name}": float(tpr[fpr <= limit].max()) for name, limit in (("1", 0.01), ("01", 0.001))}
+    return {"fpr": grid.round(4).tolist(), "tpr": np.interp(grid, fpr, tpr).round(4).tolist(), **at}
+
+
 def class_auc(labels: Array, logits: Array) -> float:
     """AUC of class 1 for two classes; the mean of one class against the rest for more."""
     if logits.shape[1] == 2:

@@ -5,6 +5,7 @@ missing, waits as long as the user allows, and raises `Regroup` when a party com
 """
 
 import queue
+import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.message import Batch, Message
 from cutlayer.net.ledger import Ledger
-from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
+from cutlayer.net.post import Broke, Came, Event, Gone, Joined, Post, Said
 from cutlayer.session import Opened, Record, Result, Talks
 
 SILENT = 10.0  # seconds without a word before one is said about it
@@ -42,7 +43,10 @@ class Carrier:
         self._here: set[str] = set()
         self._gone: dict[str, float] = {}  # since when a peer is missing
         self._parted: set[str] = set()  # peers that are done, and may go
+        self._lost: set[str] = set()  # peers without a stream, as the streams' threads know it
         self._told: dict[str, list[str]] = {}  # whom a peer was last told to be missing
+        self._saying = threading.RLock()  # for these two
+        post.notice = self._notice
         self._heard = time.monotonic()
 
     def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:
@@ -133,8 +137,12 @@ class Carrier:
                 continue
             if isinstance(event, Said) and event.topic == "bye" and event.peer in left:
                 left.remove(event.peer)
-                self._parted.add(event.peer)
+                self.leave(event.peer)
                 self.post.tell(event.peer, "bye")  # which confirms that its goodbye was heard
+
+    def leave(self, peer: str) -> None:
+        """A peer is done with us: it may go without a word."""
+        self._parted.add(peer)
 
     def _note_down(self, said: Said, regrouping: bool = False) -> None:
         self._notes.append(said)
@@ -178,13 +186,10 @@ class Carrier:
             self._here.discard(event.peer)
             if event.peer not in self._parted:
                 self._gone.setdefault(event.peer, time.monotonic())
-                self.log(f"{event.peer} is gone ({event.why}); waiting for it, at most {self.patience:.0f} seconds.")
-                self._tell_missing()
         elif isinstance(event, Broke):
             raise event.error
         elif isinstance(event, Joined):
-            waited = self._gone.pop(event.peer, None)
-            if waited is not None:
+            if self._gone.pop(event.peer, None) is not None:
                 self.log(f"{event.peer} is here.")
             self._here.add(event.peer)
             if event.anew:
@@ -195,7 +200,7 @@ class Carrier:
         elif isinstance(event, Said) and event.topic == "stopped":
             raise Stopped(f"{event.peer} ended the run: {str(event.facts.get('why', ''))[:500]}")
         elif isinstance(event, Said) and event.topic == "missing":
-            self._say_missing(event)
+            pass  # it was said when it came
         elif self._is_current(event):
             return event  # type: ignore[no-any-return]
         return None
@@ -204,18 +209,32 @@ class Carrier:
         """A peer is a new process: what the one before it said is void, and what we send is for the new one."""
         self._notes = [said for said in self._notes if said.peer != peer]
         self._early = [came for came in self._early if came.peer != peer]
-        self._told.pop(peer, None)
+        with self._saying:
+            self._told.pop(peer, None)
         if peer == self.post.label_party:
             self.post.generation = 0  # it counts meetings from a number of its own
         self.post.links[peer].greet()
 
+    def _notice(self, event: Event) -> None:
+        """Say who is missing as soon as a stream's thread knows: the party's own may be busy for minutes."""
+        with self._saying:
+            if isinstance(event, Gone) and event.peer not in self._parted:
+                self._lost.add(event.peer)
+                self.log(f"{event.peer} is gone ({event.why}); waiting for it, at most {self.patience:.0f} seconds.")
+                self._tell_missing()
+            elif isinstance(event, Joined):
+                self._lost.discard(event.peer)
+            elif isinstance(event, Said) and event.topic == "missing":
+                self._say_missing(event)
+
     def _tell_missing(self) -> None:
         """Feature parties know the label party alone: it tells each of them who else is missing."""
-        missing = sorted(self._gone)
-        for peer in self._here if self._leads else ():
-            if self._told.get(peer, []) != missing:
-                self.post.tell(peer, "missing", who=missing)
-                self._told[peer] = missing
+        with self._saying:
+            missing = sorted(self._lost | {peer for peer in self.post.peers if peer in self._gone})
+            for peer in self.post.peers if self._leads else ():
+                if peer not in missing and self._told.get(peer, []) != missing:
+                    self.post.tell(peer, "missing", who=missing)
+                    self._told[peer] = missing
 
     def _say_missing(self, said: Said) -> None:
         named = said.facts.get("who")

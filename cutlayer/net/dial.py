@@ -56,13 +56,13 @@ class Dial:
                 self._channel = self._open()
                 met = self._talk(self._channel)
             except CutlayerError as error:
-                self.post.events.put(Broke(self.post.label_party, error))
+                self.post.put(Broke(self.post.label_party, error))
                 return
             except Exception as error:  # else this thread would end unheard, and the party wait for ever
                 if self._closed.is_set():
                     return
                 broken = RunError(f"Lost {self.post.label_party} for a reason of our own: {error!r}.")
-                self.post.events.put(Broke(self.post.label_party, broken))
+                self.post.put(Broke(self.post.label_party, broken))
                 return
             finally:
                 if self._channel is not None:
@@ -111,7 +111,7 @@ class Dial:
             stream = link.attach(welcome.seen if goes_on else 0)
             streams.append(stream)
             met = True
-            post.events.put(Joined(post.label_party, anew=not goes_on))
+            post.put(Joined(post.label_party, anew=not goes_on))
             attached.set()
             for frame in frames:
                 link.receive(stream, frame)
@@ -123,8 +123,8 @@ class Dial:
         finally:
             ended.set()
             attached.set()
-            if link.detach(stream):
-                post.events.put(Gone(post.label_party, why))
+            if link.detach(stream) and not self._closed.is_set():
+                post.put(Gone(post.label_party, why))
         return met
 
     def _welcomed(self, hello: Hello, frame: Any) -> Welcome:

@@ -142,7 +142,7 @@ class Hub:
                 post.renew(hello.name)
                 self._processes[hello.name] = hello.incarnation
             stream = link.attach(hello.seen if goes_on else 0)
-            post.events.put(Joined(hello.name, anew=not goes_on))  # after all that came before, as the lock ensures
+            post.put(Joined(hello.name, anew=not goes_on))  # after all that came before, as the lock ensures
         welcome = Welcome(post.incarnation, goes_on, link.seen)
         if post.identity is not None:
             signed = post.identity.sign(answer(hello, welcome, post.name))
@@ -156,10 +156,10 @@ class Hub:
             for frame in requests:
                 link.receive(stream, frame)
         except CutlayerError as error:
-            self.post.events.put(Broke(name, error))
+            self.post.put(Broke(name, error))
         except Exception as error:  # gRPC raises a bare Exception when a stream is cut
             why = str(error) or "the connection was lost"
         context.cancel()
         with self._lock:  # or a new stream's Joined could come in between, and Gone last
             if link.detach(stream):
-                self.post.events.put(Gone(name, why))
+                self.post.put(Gone(name, why))

@@ -72,12 +72,12 @@ class Ledger:
 def read(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a ledger, checked one by one; raises where the chain is broken."""
     before = START
-    with path.open() as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 facts: dict[str, Any] = json.loads(line)
                 said = facts.pop("chain")
-            except (ValueError, KeyError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RunError(
                     f"Line {number} of {path} is not a ledger's: the file was damaged or changed."
                 ) from error

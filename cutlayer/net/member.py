@@ -238,6 +238,7 @@ class Member:
         else:
             self.store.keep_json("run", record)
             self.store.remove("pending")
+            self.carrier.leave(label)
             self.post.tell(label, "bye")
             self.post.drain([label], 5.0)
         return record

@@ -7,7 +7,7 @@ thread reads. So parties and protocols stay single-threaded, and the network is 
 import json
 import queue
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,13 @@ class Post:
         self.links = {peer: Link(peer, self._deliver) for peer in self.peers}
         if self.name == self.label_party:
             self.generation = 1 + secrets.randbits(48)  # so that no meeting has the number of a dead process's
+        self.notice: Callable[[Event], None] = lambda event: None  # called in a stream's own thread
         self.allow({}, rows=1)
+
+    def put(self, event: Event) -> None:
+        """Queue what happened, and say it at once to whom it concerns while the party's own thread is busy."""
+        self.events.put(event)
+        self.notice(event)
 
     def allow(self, shapes: Mapping[str, tuple[int, ...]], rows: int) -> None:
         """Say which embeddings or gradients may come, and how many rows a batch may have."""
@@ -130,7 +136,7 @@ class Post:
     def _deliver(self, peer: str, frame: Any) -> None:
         """Check a frame, in its stream's thread; hand it on, or queue it."""
         if frame.WhichOneof("body") == "note":
-            self.events.put(Said(peer, frame.generation, frame.note.topic, _facts(peer, frame.note.text)))
+            self.put(Said(peer, frame.generation, frame.note.topic, _facts(peer, frame.note.text)))
             return
         tensor = frame.tensor
         if tensor.receiver != self.name:

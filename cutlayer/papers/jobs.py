@@ -85,7 +85,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         device=device,
     )
     run = train_plan(task, plan, keep="last" if job.attacks else "none")
-    findings = [asdict(f) for f in attack_run(run, words.attacks(job.attacks), seed=job.seed)] if job.attacks else []
+    findings = [f.facts() for f in attack_run(run, words.attacks(job.attacks), seed=job.seed)] if job.attacks else []
     checks: dict[str, float] = {}
     for spelling in job.checks:
         module, _, function = spelling.partition(":")

@@ -38,19 +38,15 @@ def check(sent, allowed=ALLOWED):
     assert (arrived.kind, arrived.phase, arrived.encoding) == (sent.kind, sent.batch.phase, sent.encoding)
 
 
+FLOATS = [dtype for dtype in TYPES if dtype.is_floating_point]
 GOOD = [
-    *[
-        (kind, torch.randn(5, 16, dtype=dtype))
-        for kind in (Kind.EMBEDDING, Kind.GRADIENT)
-        for dtype in TYPES
-        if dtype.is_floating_point
-    ],
+    *((kind, torch.randn(5, 16, dtype=dtype)) for kind in (Kind.EMBEDDING, Kind.GRADIENT) for dtype in FLOATS),
     (Kind.EMBEDDING, torch.randint(-(2**62), 2**62, (128, 16))),
-    *[
+    *(
         (kind, torch.randint(0, 256, shape, dtype=torch.uint8))
         for kind in (Kind.SETUP, Kind.CIPHER, Kind.POINTS)
         for shape in ((9,), (3, 32))
-    ],
+    ),
     (Kind.SETUP, torch.tensor([3, 1])),
     (Kind.SHARE, torch.randint(-(2**62), 2**62, (4, 3))),
     (Kind.SHARE, torch.randn(4, 3, dtype=torch.float64)),

@@ -85,7 +85,7 @@ def test_swapped_lines_are_found(path, number):
 
 def test_a_line_that_is_no_ledgers_is_found(path):
     all_lines = lines(path)
-    for nonsense in (b"hello\n", b"[]\n", b'{"step": 3}\n', b"\n"):
+    for nonsense in (b"hello\n", b"[]\n", b'{"step": 3}\n', b"\n", b"\xff\xfe\n", b"7\n", b"[" * 9999 + b"\n"):
         path.write_bytes(b"".join([*all_lines[:2], nonsense, *all_lines[2:]]))
         with pytest.raises(RunError, match="Line 3"):
             list(read(path))

@@ -55,7 +55,7 @@ def test_one_flipped_bit_anywhere_sends_back_to_the_checkpoint_before(store, pla
     path(store, 14).write_bytes(data)
     again = Store(store.folder)
     assert again.steps() == [7]
-    with pytest.raises(RunError, match="step 14 .* is damaged"):
+    with pytest.raises(RunError, match=r"step 14 .* is damaged"):
         again.load(14)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,8 @@ from benchmarks import strangers
 from cutlayer.net import door, hub
 from cutlayer.net.handshake import Hello, say
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and the door are Linux's")
+ROOT = Path(__file__).parents[2]
 MEBI = 1 << 20
 TEXTS = {"nothing", "a TLS alert", "PERMISSION_DENIED: refused", "INTERNAL: Exception deserializing request!"}
 
@@ -163,5 +166,6 @@ def test_grpc_itself_prints_nothing(tmp_path):
         "with Scene(Path(sys.argv[1])) as scene:\n"
         "    for name in STRANGERS: STRANGERS[name](scene)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stdout == done.stderr == ""

@@ -1,0 +1,102 @@
+"""How far an attack gets: 0 at its baseline (the best guess without the view), 1 at perfect.
+
+Figures in unlike units, an accuracy and an error say, become comparable; and an attack that learned
+nothing is at 0 whatever its metric. Below 0 it did worse than guessing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from cutlayer.metrics.interval import mean_interval
+
+LESS_IS_MORE = frozenset({"mse"})  # metrics by which a lower figure means that more leaks
+TWO_SIDED = frozenset({"auc"})  # an attacker may turn the scores around: below the baseline leaks as well
+BOUNDS = {"mse": (0.0, float("inf"))}
+ROUNDING = 1e-12
+
+
+class Standing(Enum):
+    """Where an attack ends, as far as its interval can tell."""
+
+    ABOVE = "above its baseline"
+    AT = "within its interval of the baseline"
+    BELOW = "below its baseline"
+    TURNED = "below its baseline; turned around, it would be above"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its 95% interval; without one where a single measurement has no spread to speak of."""
+
+    mean: float
+    low: float | None
+    high: float | None
+
+
+def advantage(metric: str, value: float, baseline: float) -> float:
+    """The share of the way from the baseline to perfect; 0 where the baseline is perfect already."""
+    if metric in LESS_IS_MORE:
+        return (baseline - value) / baseline if baseline > 0 else 0.0
+    return (value - baseline) / (1 - baseline) if baseline < 1 else 0.0
+
+
+def of_row(row: Mapping[str, Any]) -> float:
+    """The advantage of one finding."""
+    return advantage(row["metric"], row["value"], row["baseline"])
+
+
+def over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
+    """Mean advantage of the same cell over seeds, paired with each seed's own baseline.
+
+    One seed has the interval of its own rows or batches, where it measured several.
+    """
+    gains = [of_row(row) for row in rows]
+    if len(rows) > 1:
+        return Estimate(*mean_interval(gains))
+    only = rows[0]
+    if not has_interval(only):
+        return Estimate(gains[0], None, None)
+    ends = [advantage(only["metric"], only[end], only["baseline"]) for end in ("low", "high")]
+    return Estimate(gains[0], min(ends), max(ends))
+
+
+def value_over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
+    """Mean figure of the same cell over seeds; its interval is cut to what the metric can reach."""
+    if len(rows) > 1:
+        mean, low, high = mean_interval([row["value"] for row in rows])
+        least, most = BOUNDS.get(rows[0]["metric"], (0.0, 1.0))
+        return Estimate(mean, max(least, low), min(most, high))
+    only = rows[0]
+    return (
+        Estimate(only["value"], only["low"], only["high"])
+        if has_interval(only)
+        else Estimate(only["value"], None, None)
+    )
+
+
+def has_interval(row: Mapping[str, Any]) -> bool:
+    """Whether a single finding measured more than once."""
+    return row["low"] is not None and row["high"] is not None and row["low"] < row["high"]
+
+
+def standing(metric: str, gain: Estimate) -> Standing:
+    """Where the attack stands: its interval decides, or the bare figure where there is none."""
+    low = gain.mean if gain.low is None else gain.low
+    high = gain.mean if gain.high is None else gain.high
+    if low > ROUNDING:
+        return Standing.ABOVE
+    if high < -ROUNDING:
+        return Standing.TURNED if metric in TWO_SIDED else Standing.BELOW
+    return Standing.AT
+
+
+def at_baseline(metric: str, gain: Estimate) -> bool:
+    """Whether an attack is within its interval of the baseline, or below it to no use: nothing was shown to leak."""
+    return standing(metric, gain) in (Standing.AT, Standing.BELOW)
+
+
+def heat(metric: str, gain: float) -> float:
+    """What a colour shows: the advantage, cut to 0 … 1; of a two-sided metric its size."""
+    return min(1.0, abs(gain) if metric in TWO_SIDED else max(0.0, gain))

@@ -1,0 +1,118 @@
+"""What a report is made of, before it is HTML or Markdown: sections of texts, lists, tables and figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutlayer.report.advantage import Estimate
+from cutlayer.report.cells import Cell
+
+Entry = str | float | int | None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `strong` ones carry a verdict or a warning."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list; with `code`, lines to type."""
+
+    items: Sequence[str]
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures in lines. `threats` names the threat of each line, for the filter."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+    threats: Sequence[str] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot with its data table. `views` are Plotly figures by name, the first is shown first."""
+
+    name: str
+    caption: str
+    views: Mapping[str, Mapping[str, Any]]
+    table: Table
+    threat: str = ""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Originals beside what the attacker made of them."""
+
+    caption: str
+    lines: Sequence[tuple[str, Sequence[str]]]  # (what it is, base64 PNGs)
+    table: Table
+    threat: str = ""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Attacks against setups. Each line: its heading cell, then a cell (or None) per setup."""
+
+    caption: str
+    setups: Sequence[str]
+    lines: Sequence[tuple[Cell, Sequence[Cell | None]]]
+    details: Mapping[tuple[str, ...], Sequence["Block"]] = field(default_factory=dict)
+
+
+Block = Text | Items | Table | Figure | Pictures | Matrix
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading and what is under it."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+def figure(value: float | None) -> str:
+    """Spell a number with the digits that carry meaning."""
+    if value is None:
+        return "–"
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) >= 1e4):
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """Spell a share."""
+    return f"{100 * share:.0f}%" if abs(share) >= 0.1 or share == 0 else f"{100 * share:.1f}%"
+
+
+def interval(found: Estimate | None) -> str:
+    """Spell an interval."""
+    if found is None or found.low is None or found.high is None:
+        return "no interval"
+    return f"{figure(found.low)} to {figure(found.high)}"
+
+
+def with_interval(found: Estimate | None) -> str:
+    """Spell a mean and its interval."""
+    if found is None:
+        return "–"
+    return figure(found.mean) + ("" if found.low is None else f" ({interval(found)})")
+
+
+def counted(number: int, word: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def joined(items: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

@@ -1,0 +1,202 @@
+"""Cells: findings that differ in the seed only, as one mean with its interval; and what they sum up to."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from cutlayer.metrics.interval import mean_interval
+from cutlayer.report.advantage import (
+    Estimate,
+    Standing,
+    at_baseline,
+    heat,
+    over_seeds,
+    standing,
+    value_over_seeds,
+)
+from cutlayer.report.record import TARGETS, Record, Row
+
+RANK = {"done": 0, "failed": 1, "missing": 2, "does not apply": 3}  # which status speaks for a cell
+
+
+def setup_name(defence: str, strength: str) -> str:
+    """A defence and its settings as one name."""
+    return f"{defence} ({strength})" if strength else defence
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One attack on one victim under one setup, over all seeds."""
+
+    defence: str
+    strength: str
+    attack: str
+    target: str
+    attacker: str
+    victim: str
+    rows: tuple[Row, ...]
+
+    @property
+    def setup(self) -> str:
+        """The defence with its settings."""
+        return setup_name(self.defence, self.strength)
+
+    @cached_property
+    def done(self) -> tuple[Row, ...]:
+        """The seeds that gave a figure."""
+        return tuple(row for row in self.rows if row["status"] == "done")
+
+    @property
+    def first(self) -> Row:
+        """The finding that speaks for the cell where all agree."""
+        return min(self.rows, key=lambda row: RANK[row["status"]])
+
+    @property
+    def status(self) -> str:
+        """Done if any seed is."""
+        return str(self.first["status"])
+
+    @property
+    def metric(self) -> str:
+        """What the attack is measured by."""
+        return str(self.first["metric"])
+
+    @cached_property
+    def value(self) -> Estimate:
+        """Its figure."""
+        return value_over_seeds(self.done)
+
+    @cached_property
+    def gain(self) -> Estimate:
+        """Its advantage over the baseline."""
+        return over_seeds(self.done)
+
+    @cached_property
+    def baseline(self) -> float:
+        """The best guess without the view, mean over seeds."""
+        return mean_interval([row["baseline"] for row in self.done])[0]
+
+    @property
+    def accuracy(self) -> Estimate | None:
+        """The model's utility over the same seeds."""
+        return estimate(row["accuracy"] for row in self.done)
+
+    @property
+    def standing(self) -> Standing:
+        """Above, at or below the baseline."""
+        return standing(self.metric, self.gain)
+
+    @property
+    def harmless(self) -> bool:
+        """Whether nothing was shown to leak."""
+        return at_baseline(self.metric, self.gain)
+
+    @property
+    def heat(self) -> float:
+        """For the colour, and for finding the worst attack."""
+        return heat(self.metric, self.gain.mean)
+
+    @property
+    def about(self) -> str:
+        """Who attacks whose what."""
+        verb = "forces the outcome of" if self.target == "outcome" else f"learns the {self.target} of"
+        return f"{self.attacker or 'the attacker'} {verb} {self.victim or 'the others'}"
+
+    @property
+    def gaps(self) -> dict[str, int]:
+        """Seeds without a figure, by status and reason."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            if row["status"] != "done":
+                text = row["status"] + (f": {row['reason']}" if row["reason"] else "")
+                found[text] = found.get(text, 0) + 1
+        return found
+
+
+def estimate(values: Iterable[float | None]) -> Estimate | None:
+    """Mean and interval of what is known; None if nothing is."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean, low, high = mean_interval(known)
+    return Estimate(mean, low, high) if len(known) > 1 else Estimate(mean, None, None)
+
+
+def cells(record: Record) -> list[Cell]:
+    """Group findings. A finding without a victim (it did not apply) joins those whom the attack has elsewhere."""
+    lines: dict[tuple[str, str], list[tuple[str, str]]] = {}  # (attack, target) -> its (attacker, victim) pairs
+    for row in record.every:
+        if row["victim"]:
+            pairs = lines.setdefault((row["attack"], row["target"]), [])
+            if (row["attacker"], row["victim"]) not in pairs:
+                pairs.append((row["attacker"], row["victim"]))
+    known = dict(lines.keys())
+    groups: dict[tuple[str, str, str, str, str, str], list[Row]] = {}
+    for row in record.every:
+        attack, target = row["attack"], row["target"]
+        if row["status"] == "missing" and not row["victim"]:
+            target = known.get(attack, target)
+        pairs = [(row["attacker"], row["victim"])]
+        if not row["victim"]:
+            pairs = lines.get((attack, target), pairs)
+        for attacker, victim in pairs:
+            key = (row["defence"], row["strength"], attack, target, attacker, victim)
+            groups.setdefault(key, []).append(row)
+    return [Cell(*key, tuple(rows)) for key, rows in groups.items()]
+
+
+def matrix(found: Sequence[Cell]) -> tuple[list[str], list[tuple[Cell, dict[str, Cell]]]]:
+    """Setups, and per attack and victim a line of cells by setup; lines are ordered by threat, then attack."""
+    setups = unique(cell.setup for cell in found)
+    lines: dict[tuple[Any, ...], dict[str, Cell]] = {}
+    for cell in found:
+        key = (TARGETS.index(cell.target), cell.attack, cell.attacker, cell.victim)
+        lines.setdefault(key, {})[cell.setup] = cell
+    return setups, [(next(iter(line.values())), line) for _, line in sorted(lines.items())]
+
+
+def threats(found: Iterable[Cell]) -> list[str]:
+    """Targets that occur, in their usual order."""
+    present = {cell.target for cell in found}
+    return [target for target in TARGETS if target in present]
+
+
+def worst(found: Iterable[Cell]) -> Cell | None:
+    """The attack that gets furthest; None if none gave a figure."""
+    done = [cell for cell in found if cell.done]
+    return max(done, key=lambda cell: (cell.heat, cell.gain.mean)) if done else None
+
+
+def by_setup(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Cells of each setup."""
+    return group(found, lambda cell: cell.setup)
+
+
+def group(found: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
+    """Cells by a key, in order."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in found:
+        groups.setdefault(key(cell), []).append(cell)
+    return groups
+
+
+def unique(items: Iterable[Any]) -> list[Any]:
+    """Each once, in order."""
+    return list(dict.fromkeys(items))
+
+
+def per_run(record: Record) -> dict[tuple[str, str], dict[int, Row]]:
+    """One row per setup and seed: what belongs to the training, not to an attack."""
+    runs: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in record.rows:
+        seeds = runs.setdefault((row["defence"], row["strength"]), {})
+        if row["accuracy"] is not None and row["seed"] not in seeds:
+            seeds[row["seed"]] = row
+    return runs
+
+
+def extras(record: Record, cell: Cell, key: str) -> list[tuple[int, Any]]:
+    """(seed, extra) of a cell's seeds that have it."""
+    pairs: list[tuple[int, Mapping[str, Any]]] = [(row["seed"], record.extra(row)) for row in cell.done]
+    return [(seed, extra[key]) for seed, extra in pairs if extra.get(key) is not None]

@@ -1,0 +1,187 @@
+"""The first half of a report, for whoever must answer for it: verdict, who learns what, how sure, what not."""
+
+from collections.abc import Sequence
+
+from cutlayer.report.blocks import Block, Items, Section, Table, Text, counted, figure, interval, joined, percent
+from cutlayer.report.cells import Cell, by_setup, cells, group, per_run, setup_name, threats, unique, worst
+from cutlayer.report.record import Record
+
+HARM = {"labels": "the labels", "features": "the columns", "outcome": "the outcome"}
+QUESTION = {
+    "labels": "Who could learn the labels?",
+    "features": "Who could learn somebody's columns?",
+    "outcome": "Who could force an outcome?",
+}
+ASSUMED = (
+    "Parties follow the protocol and are curious: each tries to learn from what it sees and holds anyway.",
+    "A baseline is the best guess of an attacker with the same rows and the same side knowledge, but without what "
+    "crossed the cut. Only the distance between a figure and its baseline is leakage.",
+    "Everything ran as a simulation on one machine; the same messages cross between two organisations.",
+)
+NEVER_TESTED = (
+    "Parties that collude: every attacker stood alone.",
+    "Parties that cheat in training, by poisoned messages or a hijacked gradient.",
+    "Attackers who know more than was granted, or who adapt their attack to the defence in use.",
+    "What the finished model's answers tell those who only query it, such as who was in the training rows.",
+    "Side channels: timing, sizes of messages, faults, and the machines themselves.",
+    "Attacks that nobody has published yet. That an attack failed is no proof that none succeeds.",
+)
+
+
+def sections(record: Record) -> list[Section]:
+    """All of the first half."""
+    found = cells(record)
+    made = [
+        Section("verdict", "Verdict", verdict(record, found)),
+        Section("who", "Who could learn what", [_who(found, threat) for threat in threats(found)] or [_nothing()]),
+        Section("choice", "Recommendation", choice(record)),
+        Section("sure", "How sure we are", sure(record, found)),
+        Section("assumed", "What was assumed", assumed(found)),
+        Section("untested", "What was not tested", untested(found)),
+    ]
+    return made if record.choice is not None else [section for section in made if section.name != "choice"]
+
+
+def verdict(record: Record, found: Sequence[Cell]) -> list[Block]:
+    """Sentences from the numbers alone."""
+    blocks: list[Block] = []
+    if not record.finished:
+        lost = sum(row["status"] == "missing" for row in record.every)
+        every = len(record.every)
+        blocks.append(Text(f"This study is unfinished: {lost} of {every} findings are missing.", strong=True))
+    setups = by_setup(cell for cell in found if cell.done)
+    if not setups:
+        return [*blocks, Text("No attack gave a figure, so nothing can be said.", strong=True)]
+    if leaks := [cell for cell in setups.get("none", []) if not cell.harmless]:
+        tops = [worst(group_) for group_ in group(leaks, lambda cell: cell.target).values()]
+        parts = [f"{c.about} ({reached(c)})" for c in tops if c is not None]
+        blocks.append(Text(f"Without a defence, {'; '.join(parts)}.", strong=True))
+    elif "none" in setups:
+        blocks.append(Text("Even without a defence, no attack was shown to beat its baseline.", strong=True))
+    blocks.append(Text(_defended(setups), strong=True))
+    return blocks
+
+
+def _defended(setups: dict[str, list[Cell]]) -> str:
+    tested = {name: group_ for name, group_ in setups.items() if name != "none"}
+    if not tested:
+        return "No defence was tested."
+    safe = [name for name, group_ in tested.items() if all(cell.harmless for cell in group_)]
+    if safe:
+        how = "holds" if len(safe) == 1 else "hold"
+        rest = f"; the other {len(tested) - len(safe)} do not" if len(safe) < len(tested) else ""
+        return f"Of {counted(len(tested), 'defended setup')}, {joined(safe)} {how} every tested attack at its baseline{rest}."
+    tops = {name: cell for name, group_ in tested.items() if (cell := worst(group_)) is not None}
+    best = min(tops, key=lambda name: tops[name].heat)
+    return (
+        f"None of {counted(len(tested), 'defended setup')} holds every tested attack at its baseline. The nearest is "
+        f"{best}: there {tops[best].about} ({reached(tops[best])})."
+    )
+
+
+def reached(cell: Cell) -> str:
+    """What the attack reached, beside its baseline."""
+    return (
+        f"{cell.attack}: {cell.metric} {figure(cell.value.mean)} where the best guess without the messages has "
+        f"{figure(cell.baseline)}, {percent(cell.gain.mean)} of the way to perfect"
+    )
+
+
+def _nothing() -> Text:
+    return Text("There are no findings.")
+
+
+def _who(found: Sequence[Cell], threat: str) -> Block:
+    """The worst attack per victim and setup."""
+    head = ["victim", "setup", "worst attack", "by", "measured by", "figure", "95% interval", "baseline"]
+    head += ["baseline is", "way to perfect", "reading"]
+    rows, names = [], []
+    for victim, group_ in group((c for c in found if c.target == threat and c.done), lambda c: c.victim).items():
+        for setup, these in by_setup(group_).items():
+            cell = worst(these)
+            if cell is None:
+                continue
+            direction = ", lower leaks more" if cell.metric == "mse" else ""
+            row = [victim, setup, cell.attack, cell.attacker, cell.metric + direction, cell.value.mean]
+            row += [interval(cell.value), cell.baseline, cell.done[0]["baseline_name"], percent(cell.gain.mean)]
+            rows.append([*row, cell.standing.value])
+            names.append(threat)
+    caption = f"{QUESTION[threat]} The attack that gets furthest, per setup."
+    return Table(caption, head, rows, names) if rows else Text(f"{QUESTION[threat]} No attack gave a figure.")
+
+
+def choice(record: Record) -> list[Block]:
+    """The recommendation, or that none achieves it."""
+    made = record.choice
+    if made is None:
+        return [Text("No recommendation was asked for.")]
+    named = made["choice"]
+    first = f"Use {named}." if named else "None of the setups tested achieves what was asked for."
+    change = made["what_would_change"]
+    items = [f"Asked for: {joined(list(made['constraints'])) or 'nothing in particular'}."]
+    items += [f"Why: {made['why']}"] if made["why"] else []
+    items += [f"Runner-up: {made['runner_up']}."] if made["runner_up"] else []
+    items += [
+        f"What would change the answer: {text}" for text in ([change] if isinstance(change, str) else change) if text
+    ]
+    rows = [
+        [setup_name(o["defence"], o["strength"]), o["accuracy"], percent(o["leakage"] or 0.0), o["bytes"], o["seconds"]]
+        for o in made["pareto"]
+    ]
+    head = ["setup", "utility", "worst leakage, way to perfect", "bytes per training", "seconds per training"]
+    caption = "Setups that no other beats in utility, leakage, bytes and time at once (the Pareto front)."
+    return [Text(first, strong=True), Items(items), *([Table(caption, head, rows)] if rows else [])]
+
+
+def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
+    """Seeds and intervals."""
+    counts = sorted({len(cell.done) for cell in found if cell.done})
+    seeds = joined([str(count) for count in counts]) or "no"
+    once = [cell for cell in found if len(cell.done) == 1]
+    items = [
+        f"Figures are means over {seeds} {'seed' if counts == [1] else 'seeds'}: each seed trains and attacks anew."
+    ]
+    items.append("Intervals are 95% intervals by Student's t over seeds, paired with each seed's own baseline.")
+    if once:
+        items.append(
+            f"{counted(len(once), 'cell')} had one seed only: the interval there is over rows or batches of that "
+            "seed, and does not show how another training would turn out."
+        )
+    even = sum(cell.harmless for cell in found if cell.done)
+    done = sum(bool(cell.done) for cell in found)
+    items.append(f"{even} of {done} cells with a figure were not shown to be above their baseline.")
+    if facts := record.facts.get("test_rows"):
+        items.append(f"Utility is measured on {facts:,} test rows.")
+    return [Items(items)]
+
+
+def assumed(found: Sequence[Cell]) -> list[Block]:
+    """Side knowledge, in words."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for cell in found:
+        if cell.status == "missing":
+            continue
+        rows[(cell.attack, cell.about, cell.first["granted"] or "nothing", cell.first["paper"])] = [cell.target]
+    head = ["attack", "threat model", "knowledge granted to the attacker", "paper"]
+    names = [targets[0] for targets in rows.values()]
+    return [Items(ASSUMED), Table("What each attacker was told.", head, [list(row) for row in rows], names)]
+
+
+def untested(found: Sequence[Cell]) -> list[Block]:
+    """Cells without a figure and why, then what no audit of this kind covers."""
+    gaps: dict[tuple[str, str, str], list[str]] = {}
+    for cell in found:
+        for text, count in cell.gaps.items():
+            status, _, reason = text.partition(": ")
+            of = f" ({counted(count, 'seed')})" if len(cell.rows) > count else ""
+            gaps.setdefault((status, cell.attack, reason), []).append(cell.setup + of)
+    rows = [[s, attack, joined(unique(setups)), reason] for (s, attack, reason), setups in sorted(gaps.items())]
+    head = ["state", "attack", "setups", "reason"]
+    listed = [Table("Attacks without a figure.", head, rows)] if rows else [Text("Every cell has a figure.")]
+    together = any("+" in cell.attacker for cell in found)
+    return [*listed, Items(NEVER_TESTED[1:] if together else NEVER_TESTED)]
+
+
+def trained(record: Record) -> int:
+    """How many trainings the findings come from."""
+    return sum(len(seeds) for seeds in per_run(record).values())

@@ -1,0 +1,217 @@
+"""Record: all that a report is made of, as plain data. The audit fills it; the report only reads it.
+
+One row is one finding: one attack, on one victim, under one setup (a defence and its strength), with
+one seed. What has not run stands in `missing`, with whatever columns of a row are known of it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from cutlayer._validate import one_of
+from cutlayer.errors import ConfigError, RunError
+
+Row = dict[str, Any]
+
+WORDS = (
+    *("defence", "strength", "attack", "target", "attacker", "victim", "metric", "baseline_name"),
+    *("utility_metric", "status", "reason", "granted", "detail", "paper", "cell"),
+)
+CLOCK = ("step_seconds", "train_seconds", "seconds")  # differ between two equal runs
+FIGURES = ("value", "baseline", "low", "high", "accuracy", *CLOCK)
+COUNTS = ("seed", "bytes", "step_bytes")
+COLUMNS = (
+    *("defence", "strength", "attack", "target", "attacker", "victim", "seed", "metric", "value", "baseline"),
+    *("baseline_name", "low", "high", "accuracy", "utility_metric", "bytes", "step_bytes", "step_seconds"),
+    *("train_seconds", "seconds", "status", "reason", "granted", "detail", "paper", "cell"),
+)
+TARGETS = ("labels", "features", "outcome")
+STATUSES = ("done", "does not apply", "failed", "missing")
+METRICS = ("accuracy", "auc", "mse", "column accuracy", "success")
+EXTRAS = ("columns", "roc", "images", "dcs")
+KNOWN_OF_MISSING = ("defence", "attack", "seed")  # at least
+CHOICE = ("choice", "runner_up", "constraints", "why", "what_would_change", "pareto")
+OPTION = ("defence", "strength", "accuracy", "leakage", "bytes", "seconds")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+NAME = "record.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What was audited, what was found, what is missing and how to repeat it.
+
+    facts: what was audited, any of: data, sha256, train_rows, test_rows, goal, classes, parties (a list of
+        {"name", "columns": how many, "names": [...] for tables}), label_party, bottom, top, width, cut,
+        epochs, batch_size, optimiser, seeds, notes. Others are shown under their own name.
+    rows: findings, each with exactly the keys of COLUMNS; a number that is unknown is None.
+    extras: by a row's cell (or "cell/victim" where victims share a cell), any of
+        columns [{"name", "value", "baseline"}], roc {"fpr", "tpr", "tpr_at_1", "tpr_at_01"},
+        images {"originals", "guesses"} as base64 PNG, dcs (a number).
+    missing: what has not run: mappings with some of COLUMNS, at least defence, attack and seed.
+    choice: None, or the recommendation: choice (a setup's name, or None if none achieves it), runner_up (a
+        name or None), constraints (a list of words), why, what_would_change (a text or a list of texts) and
+        pareto, a list of {"defence", "strength", "accuracy", "leakage" (the worst advantage), "bytes", "seconds"}.
+    command: what to type to repeat it. versions: by package.
+
+    A row that says "done" without a finite value and baseline is turned into one that failed.
+    """
+
+    title: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    rows: Sequence[Row] = ()
+    extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    missing: Sequence[Row] = ()
+    choice: Mapping[str, Any] | None = None
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = [_row(row, f"row {number}") for number, row in enumerate(self.rows)]
+        lost = [_absent(row, f"missing {number}") for number, row in enumerate(self.missing)]
+        object.__setattr__(self, "rows", sorted(rows, key=order))
+        object.__setattr__(self, "missing", sorted(lost, key=order))
+        cells = {row["cell"] for row in rows} | {f"{row['cell']}/{row['victim']}" for row in rows}
+        for cell, extra in self.extras.items():
+            _check_extra(cell, extra, cells)
+        if self.choice is not None:
+            _keys(self.choice, CHOICE, "the choice")
+            for option in self.choice["pareto"]:
+                _keys(option, OPTION, "the choice's pareto")
+
+    @property
+    def every(self) -> list[Row]:
+        """Rows and what is missing, in order."""
+        return sorted([*self.rows, *self.missing], key=order)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is missing."""
+        return all(row["status"] != "missing" for row in self.every)
+
+    def extra(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is known of a finding beyond its numbers."""
+        return self.extras.get(f"{row['cell']}/{row['victim']}", self.extras.get(row["cell"], {}))
+
+    def to_json(self) -> str:
+        """The same as text."""
+        return json.dumps(_plain(asdict(self)), indent=1, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        """Read it back."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RunError(f"Expected the JSON of a record, got something else: {error}.") from error
+        names = tuple(cls.__dataclass_fields__)
+        if not isinstance(data, dict):
+            raise RunError(f"Expected the JSON of a record to be an object, got {type(data).__name__}.")
+        _keys(data, names, "the record")
+        return cls(**data)
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Record":
+        """Read a study folder's record."""
+        path = Path(folder) / NAME
+        if not path.is_file():
+            raise RunError(f"Expected a study folder with {NAME} at {folder}, found none; make one with an audit.")
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8"))
+        except (RunError, ConfigError, UnicodeDecodeError) as error:
+            raise RunError(f"The record {path} is damaged: {error}") from error
+
+
+def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Undefended first, then by defence, strength (as numbers), attack, victim and seed."""
+    text = f"{row['strength']}"
+    numbers = tuple(float(n) for n in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", text))
+    names = (row["attack"], row["attacker"], row["victim"])
+    return (row["defence"] != "none", row["defence"], numbers, text, *names, row["seed"], row["cell"])
+
+
+def _row(row: Mapping[str, Any], where: str) -> Row:
+    _keys(row, COLUMNS, where)
+    made: Row = {}
+    for key in COLUMNS:
+        value = row[key]
+        if key in WORDS:
+            if not isinstance(value, str):
+                raise ConfigError(f"Expected {key} of {where} to be text, got {value!r}.")
+            made[key] = value
+        else:
+            made[key] = _number(value, key, where)
+    if made["seed"] is None:
+        raise ConfigError(f"Expected {where} to have a seed.")
+    one_of(f"status of {where}", made["status"], STATUSES)
+    one_of(f"target of {where}", made["target"], TARGETS)
+    if made["status"] != "done":
+        return made
+    one_of(f"metric of {where}", made["metric"], METRICS)
+    for key in ("value", "baseline"):
+        if made[key] is None:
+            return made | {"status": "failed", "reason": f"the attack ended without a finite {key}"}
+    return made
+
+
+def _absent(row: Mapping[str, Any], where: str) -> Row:
+    if lacking := [key for key in KNOWN_OF_MISSING if key not in row]:
+        raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
+    blank = dict.fromkeys(COLUMNS, "") | dict.fromkeys((*FIGURES, *COUNTS)) | {"target": "labels"}
+    return _row(blank | dict(row) | {"status": "missing"}, where)
+
+
+def _number(value: Any, key: str, where: str) -> float | int | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"Expected {key} of {where} to be a number, got {value!r}.") from error
+    if not isfinite(number):
+        return None
+    return int(number) if key in COUNTS else number
+
+
+def _keys(given: Mapping[str, Any], wanted: Iterable[str], where: str) -> None:
+    wanted = tuple(wanted)
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"Expected {where} to be a mapping, got {given!r}.")
+    if lacking := [key for key in wanted if key not in given]:
+        raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
+    if unknown := [str(key) for key in given if key not in wanted]:
+        raise ConfigError(f"Unknown key of {where}: {', '.join(unknown)}.")
+
+
+def _check_extra(cell: str, extra: Mapping[str, Any], cells: set[str]) -> None:
+    if cell not in cells:
+        raise ConfigError(f"Expected extras {cell!r} to belong to a row's cell.")
+    for key in extra:
+        one_of(f"extra of cell {cell}", key, EXTRAS)
+    for column in extra.get("columns", ()):
+        _keys(column, ("name", "value", "baseline"), f"a column of cell {cell}")
+    if roc := extra.get("roc"):
+        _keys(roc, ("fpr", "tpr", "tpr_at_1", "tpr_at_01"), f"the roc of cell {cell}")
+        if len(roc["fpr"]) != len(roc["tpr"]):
+            raise ConfigError(f"Expected as many fpr as tpr in the roc of cell {cell}.")
+    if images := extra.get("images"):
+        _keys(images, ("originals", "guesses"), f"the images of cell {cell}")
+        if len(images["originals"]) != len(images["guesses"]):
+            raise ConfigError(f"Expected as many originals as guesses in the images of cell {cell}.")
+        for picture in (*images["originals"], *images["guesses"]):
+            if not (isinstance(picture, str) and BASE64.fullmatch(picture)):
+                raise ConfigError(f"Expected the images of cell {cell} as base64 text.")
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: tuples are lists, and what is not a finite number is null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    return value

@@ -22,6 +22,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,7 @@ def _mutate_field(data: bytes, rng: random.Random) -> bytes:
     elif chosen.name == "shape":
         shape = [*message.shape, rng.choice(NUMBERS)] if rng.random() < 0.3 else list(message.shape)
         shape = [rng.choice(NUMBERS) if rng.random() < 0.4 else one for one in shape][: rng.choice((1, 2, 3, 8))]
+        shape = rng.choices((0, 1, 4, 8, *NUMBERS[-3:]), k=rng.randint(0, 7)) if rng.random() < 0.5 else shape
         message.ClearField("shape")
         message.shape.extend(shape)
     elif chosen.type == chosen.TYPE_BYTES:
@@ -348,7 +350,17 @@ def _mutate_field(data: bytes, rng: random.Random) -> bytes:
         narrow = chosen.type != chosen.TYPE_UINT64
         value = rng.choice(NUMBERS if narrow else LARGE)
         setattr(message, chosen.name, min(value, (1 << 31) - 1) if chosen.type == chosen.TYPE_ENUM else value)
+    if body == "tensor" and rng.random() < 0.4:
+        _fit(made.tensor, rng)
     return bytes(made.SerializeToString())
+
+
+def _fit(tensor: Any, rng: random.Random) -> None:
+    """A payload as long as the rest of the message says, if that is one short part: else few get beyond its length."""
+    size = {1: 4, 2: 8, 3: 8, 4: 1}.get(tensor.type, 1) * prod(tensor.shape)
+    size = size // 2 if tensor.spelling == 1 else -(-size // 32) if tensor.spelling == 2 else size
+    if size <= PART:
+        tensor.payload, tensor.part, tensor.parts = rng.randbytes(size), 0, 1
 
 
 def _mutate_json(text: str, rng: random.Random) -> str:

@@ -1,6 +1,6 @@
 """Soak: federations over mutual TLS whose parties are killed and stopped at random moments; same models in the end.
 
-    make soak                        # or: python benchmarks/soak.py --seed 1 --faults 12
+    make soak                        # or: python benchmarks/soak.py --seed 1 --faults 20
 
 One line per fault: who, when, and after how many seconds the others had named it. At the end of each federation its
 models are compared with those of a simulation. Writes results/soak.csv.
@@ -27,7 +27,7 @@ def main() -> int:
     """Run both federations; 0 if all models were as expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--faults", type=int, default=20, help="per federation")
+    parser.add_argument("--faults", type=int, default=12, help="per federation")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "soak.csv")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
@@ -94,7 +94,9 @@ def _soak(federation: Any, title: str, rng: random.Random, faults: int) -> tuple
     kinds = ["stop" if number % 7 == 3 else "kill" for number in range(faults)]
     for number, kind in enumerate(kinds):
         victim = federation.names[number % len(federation.names)]
-        time.sleep(rng.uniform(0, 1.5) if number < faults // 2 else rng.uniform(0.2, 3))  # the moment is the point
+        if number >= faults // 2:  # the first half at any moment, the second half in training
+            _wait_training(federation, victim)
+        time.sleep(rng.uniform(0, 1.5))  # the moment is the point
         if federation.processes[victim].ended:
             print(f"{title}: finished before fault {number + 1}", flush=True)
             break
@@ -112,6 +114,7 @@ def _fault(federation: Any, title: str, number: int, kind: str, victim: str, rng
     process = federation.processes[victim]
     others = {name: one for name, one in federation.processes.items() if name != victim}
     step, began = federation.step(victim), time.monotonic()
+    already = all(_misses(one.stderr, victim) for one in others.values())  # it had not come yet
     away = rng.uniform(*STOPPED) if kind == "stop" else rng.uniform(0, 1)
     process.send(signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
     named: dict[str, float] = {}
@@ -133,10 +136,23 @@ def _fault(federation: Any, title: str, number: int, kind: str, victim: str, rng
         "party": victim,
         "role": "label" if victim == federation.names[0] else "feature",
         "at": f"step {step}" if step >= 0 else "handshake or alignment",
-        "named_after_s": f"{max(named.values()):.2f}" if len(named) == len(others) else "not named by all",
+        "named_after_s": "already missing" if already else _latest(named, len(others)),
         "away_s": f"{time.monotonic() - began:.1f}",
         "verdict": "",
     }
+
+
+def _wait_training(federation: Any, victim: str) -> None:
+    """Wait until a party goes on training, from wherever it stands."""
+    before, end = federation.step(victim), time.monotonic() + 120
+    while federation.step(victim) <= max(before, 0) and time.monotonic() < end:
+        if federation.processes[victim].ended:
+            return
+        time.sleep(0.01)
+
+
+def _latest(named: dict[str, float], others: int) -> str:
+    return f"{max(named.values()):.2f}" if len(named) == others else "not named by all"
 
 
 def _misses(said: str, victim: str) -> bool:
@@ -148,9 +164,11 @@ def _misses(said: str, victim: str) -> bool:
 def _summary(rows: list[dict[str, Any]], good: bool) -> None:
     kills = sum(row["fault"] == "kill" for row in rows)
     named = [float(row["named_after_s"]) for row in rows if row["named_after_s"][0].isdigit()]
+    already = sum(row["named_after_s"] == "already missing" for row in rows)
     print(
-        f"{kills} kills and {len(rows) - kills} stops; named by all others in {len(named)} of {len(rows)} cases, after "
-        f"at most {max(named, default=0):.1f} seconds; models {'identical' if good else 'DIFFERENT'}."
+        f"{kills} kills and {len(rows) - kills} stops; named by all others in {len(named)} cases, after at most "
+        f"{max(named, default=0):.1f} seconds, {already} were missing already, {len(rows) - len(named) - already} were "
+        f"not named; models {'identical' if good else 'DIFFERENT'}."
     )
 
 

@@ -91,7 +91,8 @@ def figure(value: float | None) -> str:
 
 def percent(share: float) -> str:
     """Spell a share."""
-    return f"{100 * share:.0f}%" if abs(share) >= 0.1 or share == 0 else f"{100 * share:.1f}%"
+    text = f"{100 * share:.0f}%" if abs(share) >= 0.1 else f"{100 * share:.1f}%"
+    return "0%" if text in ("0.0%", "-0.0%") else text
 
 
 def interval(found: Estimate | None) -> str:
@@ -113,6 +114,6 @@ def counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def joined(items: Sequence[str]) -> str:
+def joined(items: Sequence[str], last: str = "and") -> str:
     """a, b and c."""
-    return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
+    return f" {last} ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

@@ -2,11 +2,24 @@
 
 from collections.abc import Sequence
 
-from cutlayer.report.blocks import Block, Items, Section, Table, Text, counted, figure, interval, joined, percent
+from cutlayer.report.blocks import (
+    Block,
+    Entry,
+    Items,
+    Section,
+    Table,
+    Text,
+    counted,
+    figure,
+    interval,
+    joined,
+    percent,
+    with_interval,
+)
 from cutlayer.report.cells import Cell, by_setup, cells, group, per_run, setup_name, threats, unique, worst
+from cutlayer.report.columns import exposed
 from cutlayer.report.record import Record
 
-HARM = {"labels": "the labels", "features": "the columns", "outcome": "the outcome"}
 QUESTION = {
     "labels": "Who could learn the labels?",
     "features": "Who could learn somebody's columns?",
@@ -16,6 +29,7 @@ ASSUMED = (
     "Parties follow the protocol and are curious: each tries to learn from what it sees and holds anyway.",
     "A baseline is the best guess of an attacker with the same rows and the same side knowledge, but without what "
     "crossed the cut. Only the distance between a figure and its baseline is leakage.",
+    "Way to perfect: 0% at the baseline, 100% for an attack without a mistake, below 0% for one worse than guessing.",
     "Everything ran as a simulation on one machine; the same messages cross between two organisations.",
 )
 NEVER_TESTED = (
@@ -52,17 +66,21 @@ def verdict(record: Record, found: Sequence[Cell]) -> list[Block]:
     setups = by_setup(cell for cell in found if cell.done)
     if not setups:
         return [*blocks, Text("No attack gave a figure, so nothing can be said.", strong=True)]
+    tops: list[Cell] = []
     if leaks := [cell for cell in setups.get("none", []) if not cell.harmless]:
-        tops = [worst(group_) for group_ in group(leaks, lambda cell: cell.target).values()]
-        parts = [f"{c.about} ({reached(c)})" for c in tops if c is not None]
+        best = [worst(these) for these in group(leaks, lambda cell: cell.about).values()]
+        tops = sorted([cell for cell in best if cell is not None], key=lambda cell: -cell.heat)
+        parts = [f"{cell.about}, {percent(cell.heat)} of the way from guessing to perfect" for cell in tops]
         blocks.append(Text(f"Without a defence, {'; '.join(parts)}.", strong=True))
     elif "none" in setups:
         blocks.append(Text("Even without a defence, no attack was shown to beat its baseline.", strong=True))
-    blocks.append(Text(_defended(setups), strong=True))
-    return blocks
+    blocks.append(Text(_defended(setups, by_setup(found)), strong=True))
+    column = exposed(record, [cell for cell in found if cell.setup == "none" and cell.done])
+    items = [f"Undefended, {cell.about}: {reached(cell)}." for cell in tops] + ([column] if column else [])
+    return [*blocks, Items(items)] if items else blocks
 
 
-def _defended(setups: dict[str, list[Cell]]) -> str:
+def _defended(setups: dict[str, list[Cell]], every: dict[str, list[Cell]]) -> str:
     tested = {name: group_ for name, group_ in setups.items() if name != "none"}
     if not tested:
         return "No defence was tested."
@@ -70,20 +88,29 @@ def _defended(setups: dict[str, list[Cell]]) -> str:
     if safe:
         how = "holds" if len(safe) == 1 else "hold"
         rest = f"; the other {len(tested) - len(safe)} do not" if len(safe) < len(tested) else ""
-        return f"Of {counted(len(tested), 'defended setup')}, {joined(safe)} {how} every tested attack at its baseline{rest}."
+        named = joined([name + _reserve(every.get(name, [])) for name in safe])
+        of = counted(len(tested), "defended setup")
+        return f"Of {of}, {named} {how} every tested attack within its interval of the baseline{rest}."
     tops = {name: cell for name, group_ in tested.items() if (cell := worst(group_)) is not None}
     best = min(tops, key=lambda name: tops[name].heat)
     return (
-        f"None of {counted(len(tested), 'defended setup')} holds every tested attack at its baseline. The nearest is "
-        f"{best}: there {tops[best].about} ({reached(tops[best])})."
+        f"None of {counted(len(tested), 'defended setup')} holds every tested attack within its interval of the "
+        f"baseline. The nearest is {best}: there {tops[best].about}, {percent(tops[best].heat)} of the way from "
+        f"guessing to perfect ({reached(tops[best])})."
     )
+
+
+def _reserve(found: Sequence[Cell]) -> str:
+    """What a clean sheet does not cover: attacks that should have run on this setup and did not."""
+    lost = sum(cell.status in ("failed", "missing") for cell in found)
+    return f" ({counted(lost, 'attack')} failed or missing)" if lost else ""
 
 
 def reached(cell: Cell) -> str:
     """What the attack reached, beside its baseline."""
     return (
-        f"{cell.attack}: {cell.metric} {figure(cell.value.mean)} where the best guess without the messages has "
-        f"{figure(cell.baseline)}, {percent(cell.gain.mean)} of the way to perfect"
+        f"{cell.attack} reaches {cell.metric} {figure(cell.value.mean)} ({interval(cell.value)}) where the best guess "
+        f"without the messages has {figure(cell.baseline)}"
     )
 
 
@@ -93,19 +120,19 @@ def _nothing() -> Text:
 
 def _who(found: Sequence[Cell], threat: str) -> Block:
     """The worst attack per victim and setup."""
-    head = ["victim", "setup", "worst attack", "by", "measured by", "figure", "95% interval", "baseline"]
-    head += ["baseline is", "way to perfect", "reading"]
-    rows, names = [], []
-    for victim, group_ in group((c for c in found if c.target == threat and c.done), lambda c: c.victim).items():
+    head = ["who", "setup", "worst attack", "attacker knows", "measured by", "figure", "95% interval", "baseline"]
+    head += ["baseline is", "way to perfect", "reading", "model's utility"]
+    rows: list[list[Entry]] = []
+    for group_ in group((c for c in found if c.target == threat and c.done), lambda cell: cell.about).values():
         for setup, these in by_setup(group_).items():
-            cell = worst(these)
-            if cell is None:
+            if (cell := worst(these)) is None:
                 continue
             direction = ", lower leaks more" if cell.metric == "mse" else ""
-            row = [victim, setup, cell.attack, cell.attacker, cell.metric + direction, cell.value.mean]
-            row += [interval(cell.value), cell.baseline, cell.done[0]["baseline_name"], percent(cell.gain.mean)]
-            rows.append([*row, cell.standing.value])
-            names.append(threat)
+            row: list[Entry] = [cell.about, setup, cell.attack, cell.done[0]["granted"] or "nothing"]
+            row += [cell.metric + direction, cell.value.mean, interval(cell.value), cell.baseline]
+            row += [cell.done[0]["baseline_name"], percent(cell.gain.mean), cell.standing.value]
+            rows.append([*row, with_interval(cell.accuracy)])
+    names = [threat] * len(rows)
     caption = f"{QUESTION[threat]} The attack that gets furthest, per setup."
     return Table(caption, head, rows, names) if rows else Text(f"{QUESTION[threat]} No attack gave a figure.")
 
@@ -136,11 +163,11 @@ def choice(record: Record) -> list[Block]:
 def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
     """Seeds and intervals."""
     counts = sorted({len(cell.done) for cell in found if cell.done})
-    seeds = joined([str(count) for count in counts]) or "no"
+    seeds = joined([str(count) for count in counts], "or") or "no"
     once = [cell for cell in found if len(cell.done) == 1]
-    items = [
-        f"Figures are means over {seeds} {'seed' if counts == [1] else 'seeds'}: each seed trains and attacks anew."
-    ]
+    word = "seed" if counts == [1] else "seeds"
+    runs = counted(sum(len(one) for one in per_run(record).values()), "training")
+    items = [f"Figures are means over {seeds} {word}, from {runs}: each seed trains and attacks anew."]
     items.append("Intervals are 95% intervals by Student's t over seeds, paired with each seed's own baseline.")
     if once:
         items.append(
@@ -180,8 +207,3 @@ def untested(found: Sequence[Cell]) -> list[Block]:
     listed = [Table("Attacks without a figure.", head, rows)] if rows else [Text("Every cell has a figure.")]
     together = any("+" in cell.attacker for cell in found)
     return [*listed, Items(NEVER_TESTED[1:] if together else NEVER_TESTED)]
-
-
-def trained(record: Record) -> int:
-    """How many trainings the findings come from."""
-    return sum(len(seeds) for seeds in per_run(record).values())

@@ -31,10 +31,7 @@ def cells_of(study: Study, task: Task) -> list[Cell]:
 
 
 def _cells(study: Study, task: Task) -> Iterator[Cell]:
-    spelt = {
-        attack: describe(one, full=True)
-        for attack, one in zip(study.attacks, words.attacks(study.attacks), strict=True)
-    }
+    spelt = dict(zip(study.attacks, words.attacks(study.attacks), strict=True))
     source = {key: value for key, value in task.source.items() if key != "table"}  # a path may change, its sha256 not
     for setup in study.defences:
         for seed in study.seeds:

@@ -108,7 +108,8 @@ def _why(best: Option | None, plain: Option, loss: float) -> str:
     if best is None:
         return f"No setup keeps the model within {loss:g} points of {100 * plain.accuracy:.1f}%: allow more."
     cost = 100 * (plain.accuracy - best.accuracy)
-    text = f"{best.name} costs {cost:.1f} points of accuracy, and the worst attack on it, {best.worst}, gets "
+    price = f"costs {cost:.1f} points of accuracy" if cost >= 0.05 else "costs no accuracy"
+    text = f"{best.name} {price}, and the worst attack on it, {best.worst}, gets "
     text += f"{100 * best.leakage:.0f}% of the way from its baseline to perfect"
     if best.sealed:
         return text + "; no attack that was run is shown to get beyond its baseline."

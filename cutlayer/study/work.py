@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +20,7 @@ from cutlayer.run import Run
 from cutlayer.study.study import Study, study_again
 from cutlayer.training import train_plan
 
+ANY = ("norm-score",)  # a study has attacks; which, does not matter for its data
 APPLIES_NOT, FAILED = "does not apply", "failed"
 
 
@@ -26,7 +28,7 @@ def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequ
     """Train one setup and attack it; per attack its findings, or why there are none. Never raises."""
     study = study_again(words_of_study)
     try:
-        task = _task(repr((study.data, dict(study.table))), study)
+        task = _task(study.data, json.dumps(dict(study.table)))
         run = train_plan(task, study.plan(setup, seed))
     except CutlayerError as error:
         return {attack: _none(attack, APPLIES_NOT, str(error)) for attack in attacks}
@@ -36,8 +38,9 @@ def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequ
 
 
 @lru_cache(maxsize=1)
-def _task(key: str, study: Study) -> Task:
-    return study.task()
+def _task(dataset: str, table: str) -> Task:
+    """A worker does several trainings on the same data: load it once."""
+    return Study(data=dataset, table=json.loads(table), attacks=ANY).task()
 
 
 def _attacked(run: Run, spelling: str, seed: int) -> dict[str, Any]:

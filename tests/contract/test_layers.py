@@ -12,7 +12,7 @@ LAYERS = {
     1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary"),
     2: ("party", "cuts", "defences", "attacks", "align"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
-    4: ("run", "training", "auditing", "words", "report", "papers", "bench", "net"),
+    4: ("run", "training", "auditing", "words", "report", "study", "papers", "bench", "net"),
     5: ("cli", "__main__", "__init__"),
 }
 LAYER = {name: level for level, names in LAYERS.items() for name in names}

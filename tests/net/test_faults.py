@@ -8,7 +8,7 @@ import pytest
 
 from tests.net.processes import ROOT, Cable, Federation, wait_for
 
-LONG = {"epochs": 40, "checkpoint": 7}  # some 480 steps, a second or two
+LONG = {"epochs": 25, "checkpoint": 7}  # 300 steps, a second or less
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_each_role_is_killed_at_random_steps_and_the_models_are_the_same(federat
     federation.start()
     victims = [name for name in federation.names for _ in range(3)]
     rng.shuffle(victims)
-    steps = sorted(rng.sample(range(5, 440), len(victims)))
+    steps = sorted(rng.sample(range(5, 270), len(victims)))
     for victim, step in zip(victims, steps, strict=True):
         federation.wait_step(victim, step)
         federation.processes[victim].kill()
@@ -46,14 +46,14 @@ def test_three_of_four_parties_are_killed_in_turn_then_all_at_once(federate, exp
     rng = random.Random(7)
     federation = federate(parties=4, **LONG)
     federation.start()
-    for victim, step in zip(("party3", "party1", "party4"), sorted(rng.sample(range(20, 300), 3)), strict=True):
+    for victim, step in zip(("party3", "party1", "party4"), sorted(rng.sample(range(20, 180), 3)), strict=True):
         federation.wait_step(victim, step)
         federation.processes[victim].kill()
         for name, process in federation.processes.items():
             if name not in (victim, "party1") and victim != "party1":
                 process.wait_says(f"party1 waits for {victim}", 15)  # feature parties hear of each other
         federation.start(victim)
-    federation.wait_step("party2", 350)
+    federation.wait_step("party2", 220)
     for process in federation.processes.values():
         process.kill()
     rest = list(federation.names)
@@ -67,7 +67,7 @@ def test_a_cut_cable_costs_no_step(federate, expected):
     cable = Cable(federation.port)
     federation.party["party2"]["connect"] = f"127.0.0.1:{cable.port}"
     federation.start()
-    for step in (30, 90, 150, 151, 210, 270, 330, 400):
+    for step in (20, 60, 100, 101, 140, 180, 220, 260):
         federation.wait_step("party2", step)
         wait_for(cable.cut, what="a connection to cut")
     assert federation.finish() == expected(2)
@@ -130,9 +130,9 @@ def test_a_party_with_another_manifest_is_told_what_differs_and_the_other_waits(
     other = next(name for name in federation.names if name != changed)
     federation.wait_step(changed, 60)
     federation.processes[changed].kill()
-    wrong = federation.start(changed, run={"epochs": 41})
+    wrong = federation.start(changed, run={"epochs": 26})
     assert wrong.end(20) == 2
-    assert "epochs: here 41" in wrong.stderr and "40" in wrong.stderr and wrong.stderr.count("\n") <= 3
+    assert "epochs: here 26" in wrong.stderr and " 25" in wrong.stderr and wrong.stderr.count("\n") <= 3
     assert not federation.processes[other].ended
     federation.start(changed)
     assert federation.finish() == expected(2)
@@ -143,7 +143,7 @@ def test_manifests_that_never_agreed_are_compared_at_the_door(federate):
     bank = federation.start("party1")
     shop = federation.start("party2", run={"epochs": 5, "lr": 0.5})
     assert shop.end(20) == 2
-    assert "epochs: here 5, at party1 40; lr: here 0.5, at party1 0.002" in shop.stderr
+    assert "epochs: here 5, at party1 25; lr: here 0.5, at party1 0.002" in shop.stderr
     bank.wait_says("party2 has another manifest")
     assert not bank.ended
     bank.send(signal.SIGINT)

@@ -1,0 +1,192 @@
+"""cutlayer audit: every attack against every defence, then a report that can be shown."""
+
+import shlex
+import sys
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+if TYPE_CHECKING:
+    from cutlayer.report.record import Record
+    from cutlayer.study.study import Study
+
+DATA, MATRIX, MODEL, ANSWER, WORK = "Data", "What is tried", "Model", "Recommendation", "Work and output"
+
+
+def audit(
+    what: Annotated[
+        Path | None, Argument(help="A study file (.toml), or your own CSV or Parquet table; without it, digits.")
+    ] = None,
+    data: Annotated[str | None, Option(help="A dataset by name: bank, mnist:limit=5000.", rich_help_panel=DATA)] = None,
+    label: Annotated[str | None, Option(help="The table's label column.", rich_help_panel=DATA)] = None,
+    party: Annotated[
+        list[str] | None, Option(help="NAME=COLUMN,COLUMN: who holds what. Repeat it.", rich_help_panel=DATA)
+    ] = None,
+    label_party: Annotated[str | None, Option(help="Who holds the labels.", rich_help_panel=DATA)] = None,
+    id_column: Annotated[str | None, Option(help="The table's id column, never used.", rich_help_panel=DATA)] = None,
+    depth: Annotated[str, Option(help="quick, standard or deep.", rich_help_panel=MATRIX)] = "quick",
+    defence: Annotated[
+        list[str] | None,
+        Option(help="Instead of the preset's: none, hash:bits=8+max-norm, ...", rich_help_panel=MATRIX),
+    ] = None,
+    attack: Annotated[list[str] | None, Option(help="Instead of the preset's.", rich_help_panel=MATRIX)] = None,
+    seeds: Annotated[int | None, Option(help="How many seeds.", rich_help_panel=MATRIX)] = None,
+    bottom: Annotated[str | None, Option(help="Bottom model: linear, mlp:hidden=64.", rich_help_panel=MODEL)] = None,
+    top: Annotated[str | None, Option(help="Top model.", rich_help_panel=MODEL)] = None,
+    width: Annotated[int | None, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = None,
+    cut: Annotated[str | None, Option(help="concat or sum.", rich_help_panel=MODEL)] = None,
+    epochs: Annotated[int | None, Option(help="Passes over the training rows.", rich_help_panel=MODEL)] = None,
+    batch_size: Annotated[int | None, Option(help="Rows in a mini-batch.", rich_help_panel=MODEL)] = None,
+    lr: Annotated[float | None, Option(help="Learning rate.", rich_help_panel=MODEL)] = None,
+    threat: Annotated[
+        list[str] | None, Option(help="labels, features or outcome; all by default.", rich_help_panel=ANSWER)
+    ] = None,
+    max_accuracy_loss: Annotated[float, Option(help="Points that a defence may cost.", rich_help_panel=ANSWER)] = 2.0,
+    out: Annotated[Path, Option(help="The study folder; the same one again goes on.", rich_help_panel=WORK)] = Path(
+        "audit"
+    ),
+    save_study: Annotated[Path | None, Option(help="Write the study file and stop.", rich_help_panel=WORK)] = None,
+    workers: Annotated[int | None, Option(help="Processes; as many as fit by default.", rich_help_panel=WORK)] = None,
+    dask: Annotated[str | None, Option(help="Address of a Dask scheduler to work on.", rich_help_panel=WORK)] = None,
+    track: Annotated[
+        str | None, Option(help="mlflow:URI or tensorboard:FOLDER; nothing by default.", rich_help_panel=WORK)
+    ] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object.", rich_help_panel=WORK)] = False,
+) -> None:
+    """Measure what each party can learn, under every defence that is tried, and say which one to take.
+
+    \b
+    cutlayer audit                                   # the embedded digits
+    cutlayer audit customers.csv --label default --party bank=age,income --party shop=visits,basket --out audit/
+    cutlayer audit --data bank --bottom linear --depth standard --max-accuracy-loss 2 --threat features
+    """
+    from cutlayer.cli import show
+    from cutlayer.errors import ConfigError, Interrupted
+    from cutlayer.report.files import write_all
+    from cutlayer.run import write_text
+    from cutlayer.study.account import THREATS, Wish
+    from cutlayer.study.conduct import conduct
+    from cutlayer.study.track import tracked
+
+    chosen = {
+        "bottom": bottom,
+        "top": top,
+        "width": width,
+        "cut": cut,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "lr": lr,
+    }
+    table = {"label": label, "parties": party, "label_party": label_party, "id_column": id_column}
+    study = _study(what, data, table, depth, defence, attack, seeds, chosen)
+    if save_study is not None:
+        write_text(save_study, study.to_toml())
+        return
+    for one in threat or ():
+        if one not in THREATS:
+            raise ConfigError(f"Expected --threat to be one of {', '.join(THREATS)}, got {one!r}.")
+    wish = Wish(tuple(threat or THREATS), max_accuracy_loss)
+    command = "cutlayer " + shlex.join(sys.argv[1:]) if sys.argv[1:2] == ["audit"] else ""
+    try:
+        with show.progress_bar("auditing") as progress, tracked(track) as log:
+            record = conduct(
+                study, out, workers=workers, executor=_executor(dask), wish=wish, command=command, progress=progress
+            )
+            write_all(record, out)
+            log(record)
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted. What is done is in {out}; the same command goes on.") from None
+    _show(record, out, json)
+    if record.choice is None or record.choice["choice"] is None:
+        why = (
+            record.choice["why"] if record.choice else f"no attack on {', '.join(wish.threats)} applies to this study."
+        )
+        raise ConfigError(f"The report is in {out}, without a recommendation: {why}")
+
+
+def _study(
+    what: Path | None,
+    data: str | None,
+    table: dict[str, Any],
+    depth: str,
+    defences: list[str] | None,
+    attacks: list[str] | None,
+    seeds: int | None,
+    chosen: dict[str, Any],
+) -> "Study":
+    from dataclasses import replace
+
+    from cutlayer import words
+    from cutlayer._validate import at_least
+    from cutlayer.errors import ConfigError
+    from cutlayer.study.presets import preset
+    from cutlayer.study.study import Study, read_study
+
+    given = {key: value for key, value in chosen.items() if value is not None}
+    if defences:
+        given["defences"] = tuple(defences)
+    if attacks:
+        given["attacks"] = tuple(attacks)
+    if seeds is not None:
+        at_least("seeds", seeds, 1)
+        given["seeds"] = tuple(range(seeds))
+    if what is not None and what.suffix == ".toml":
+        if data or any(table.values()):
+            raise ConfigError(f"Expected data in the study file {what} or on the command line, got both.")
+        return replace(read_study(what), **given)
+    usual = preset(depth)
+    given = {"defences": usual.defences, "attacks": usual.attacks, "seeds": usual.seeds} | given
+    if what is None:
+        if any(table.values()):
+            raise ConfigError(
+                "Expected a table beside --label, --party, --label-party and --id-column: cutlayer audit FILE."
+            )
+        return Study(data=data or "digits", **given)
+    if data is not None or table["label"] is None:
+        raise ConfigError(f"Expected --label COLUMN and no --data with the table {what}.")
+    columns = {key: value for key, value in table.items() if value}
+    if "parties" in columns:
+        columns["parties"] = words.parties(columns["parties"])
+    return Study(table={"path": str(what), **columns}, **given)
+
+
+def _executor(address: str | None) -> Executor | None:
+    """A Dask cluster as an executor."""
+    if address is None:
+        return None
+    from cutlayer.errors import ConfigError
+
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ConfigError('A Dask cluster needs an extra: pip install "cutlayer[dask]".') from error
+    try:
+        connect: Any = Client
+        executor: Executor = connect(address, timeout=10).get_executor()
+    except OSError as error:
+        raise ConfigError(f"Expected a Dask scheduler at {address}, found none: {error}.") from error
+    return executor
+
+
+def _show(record: "Record", out: Path, json: bool) -> None:
+    from cutlayer.cli import show
+    from cutlayer.study.choice import options
+
+    if json:
+        show.dump({"out": str(out), "choice": record.choice, "findings": record.rows, "missing": record.missing})
+        return
+    for target in ("labels", "features", "outcome"):
+        found = sorted(options(record.rows, (target,)), key=lambda option: option.leakage)
+        lines = [
+            (o.name, f"{100 * o.accuracy:.1f}%", f"{100 * o.leakage:.0f}%", o.worst, "yes" if o.sealed else "no")
+            for o in found
+        ]
+        columns = ["setup", "model", "worst attack gets", "which", "at its baseline"]
+        if lines:
+            show.table(f"{target}: how far from the baseline to perfect", columns, lines)
+    if record.choice is not None:
+        typer.echo(record.choice["why"])
+    typer.echo(f"report: {out / 'report.html'}")

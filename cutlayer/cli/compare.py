@@ -1,0 +1,36 @@
+"""cutlayer compare: two studies side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+
+def compare(
+    first: Annotated[Path, Argument(metavar="A", help="A study folder: before.")],
+    second: Annotated[Path, Argument(metavar="B", help="A study folder: after.")],
+    out: Annotated[Path | None, Option(help="Write the comparison as a page, compare.html say.")] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show which attacks got further or less far, and what it did to utility and bytes.
+
+    Where the 95% intervals of two figures meet, chance alone may explain the difference.
+
+    \b
+    cutlayer compare audits/before audits/after --out compare.html
+    """
+    from cutlayer.cli import show
+    from cutlayer.report import compare as side_by_side
+    from cutlayer.report.files import put
+    from cutlayer.report.record import Record
+
+    made = side_by_side.compare(Record.open(first), Record.open(second))
+    if out is not None:
+        put(out, side_by_side.compare_html(made).encode())
+    if json:
+        show.dump(made.to_json())
+        return
+    for table in side_by_side.tables(made):
+        show.table(table.caption, table.head, table.rows)
+    typer.echo(side_by_side.summary(made) + (f" Page: {out}" if out else ""))

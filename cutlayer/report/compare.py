@@ -1,0 +1,143 @@
+"""Two studies side by side, before and after a change say: what moved, by how much, and what only one of them has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cutlayer.report.advantage import Estimate
+from cutlayer.report.blocks import Block, Section, Table, Text, counted, figure, interval, percent
+from cutlayer.report.cells import Cell, cells
+from cutlayer.report.costs import costs
+from cutlayer.report.engineer import KEY, key_of
+from cutlayer.report.html import page, sections
+from cutlayer.report.record import Record
+
+OVERLAP = {True: "yes", False: "no", None: "no interval"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two studies say about the same cells and setups. A change is the second less the first."""
+
+    titles: tuple[str, str]
+    cells: list[dict[str, Any]]
+    only_a: list[dict[str, str]]
+    only_b: list[dict[str, str]]
+    setups: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"a": self.titles[0], "b": self.titles[1]} | {
+            name: getattr(self, name) for name in ("cells", "only_a", "only_b", "setups")
+        }
+
+    @property
+    def moved(self) -> list[dict[str, Any]]:
+        """Cells whose intervals do not meet."""
+        return [cell for cell in self.cells if cell["overlap"] is False]
+
+
+def compare(a: Record, b: Record) -> Comparison:
+    """Match cells by setup, attack, attacker and victim."""
+    first, second = ({key_of(cell): cell for cell in cells(record)} for record in (a, b))
+    both = [_pair(cell, second[key]) for key, cell in first.items() if key in second]
+    only_a, only_b = (
+        [_named(key) for key in one if key not in other] for one, other in ((first, second), (second, first))
+    )
+    return Comparison((a.title, b.title), both, only_a, only_b, _setups(a, b))
+
+
+def _named(key: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(KEY, key, strict=True))
+
+
+def _pair(a: Cell, b: Cell) -> dict[str, Any]:
+    made: dict[str, Any] = {**_named(key_of(a)), "who": a.about, "setup": a.setup}
+    made |= {"status_a": a.status, "status_b": b.status, "metric": a.metric or b.metric}
+    for side, cell in (("a", a), ("b", b)):
+        value = cell.value if cell.done else None
+        made |= {
+            f"value_{side}": value.mean if value else None,
+            f"low_{side}": value.low if value else None,
+            f"high_{side}": value.high if value else None,
+            f"baseline_{side}": cell.baseline if cell.done else None,
+            f"advantage_{side}": cell.gain.mean if cell.done else None,
+        }
+    alike = bool(a.done and b.done) and a.metric == b.metric
+    made["difference"] = b.value.mean - a.value.mean if alike else None
+    made["advantage_difference"] = b.gain.mean - a.gain.mean if a.done and b.done else None
+    made["overlap"] = overlap(a.value, b.value) if alike else None
+    return made
+
+
+def overlap(a: Estimate, b: Estimate) -> bool | None:
+    """Whether two intervals meet; None where one is lacking."""
+    if a.low is None or a.high is None or b.low is None or b.high is None:
+        return None
+    return a.low <= b.high and b.low <= a.high
+
+
+def _setups(a: Record, b: Record) -> list[dict[str, Any]]:
+    """Utility and bytes of the setups that both have."""
+    first, second = costs(a), costs(b)
+    made = []
+    for setup in first:
+        if setup not in second:
+            continue
+        entry: dict[str, Any] = {"setup": setup}
+        for key in ("accuracy", "bytes"):
+            old, new = first[setup][key], second[setup][key]
+            known = old is not None and new is not None
+            entry |= {f"{key}_a": old, f"{key}_b": new, f"{key}_difference": new - old if known else None}  # type: ignore[operator]
+        made.append(entry)
+    return made
+
+
+def summary(made: Comparison) -> str:
+    """One sentence."""
+    count = len(made.moved)
+    moved = f"{count} of them with intervals that do not meet" if count else "none with intervals apart"
+    return (
+        f"{counted(len(made.cells), 'cell')} in both, {moved}; {len(made.only_a)} only in the first, "
+        f"{len(made.only_b)} only in the second."
+    )
+
+
+def tables(made: Comparison) -> list[Table]:
+    """The comparison as tables."""
+    head = ["setup", "attack", "who", "measured by", "first", "interval", "second", "interval", "difference"]
+    head += ["intervals meet", "baselines", "way to perfect"]
+    rows = [_line(cell) for cell in made.cells]
+    both = Table("Cells in both studies.", head, rows, [cell["target"] for cell in made.cells])
+    costs_ = Table(
+        "Utility and bytes of the setups in both studies.",
+        ["setup", "utility, first", "second", "difference", "bytes, first", "second", "difference"],
+        [[setup["setup"], *(setup[f"{k}_{s}"] for k in ("accuracy", "bytes") for s in SIDES)] for setup in made.setups],
+    )
+    lists = [
+        Table(f"Only in the {name} study.", KEY, [[entry[key] for key in KEY] for entry in entries])
+        for name, entries in (("first", made.only_a), ("second", made.only_b))
+        if entries
+    ]
+    return [both, costs_, *lists]
+
+
+SIDES = ("a", "b", "difference")
+
+
+def _line(cell: dict[str, Any]) -> list[Any]:
+    row = [cell["setup"], cell["attack"], cell["who"], cell["metric"]]
+    for side in ("a", "b"):
+        value = cell[f"value_{side}"]
+        spread = interval(Estimate(0.0, cell[f"low_{side}"], cell[f"high_{side}"])) if value is not None else None
+        row += [cell[f"status_{side}"] if value is None else value, spread]
+    ways = [None if (way := cell[f"advantage_{side}"]) is None else percent(way) for side in ("a", "b")]
+    bases = [figure(cell[f"baseline_{side}"]) for side in ("a", "b")]
+    row += [cell["difference"], OVERLAP[cell["overlap"]], " and ".join(bases)]
+    return [*row, " and ".join(way or "–" for way in ways)]
+
+
+def compare_html(made: Comparison) -> str:
+    """One page that needs nothing else."""
+    blocks: list[Block] = [Text(summary(made), strong=True), *tables(made)]
+    title = f"{made.titles[0]} and {made.titles[1]}, side by side"
+    return page(title, template="compare.html", body=sections([Section("compare", "First and second", blocks)]))

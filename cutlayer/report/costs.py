@@ -1,0 +1,78 @@
+"""What protection costs, bytes and time, and what it is worth: CAP, accuracy times reconstruction error."""
+
+from collections.abc import Mapping, Sequence
+
+from cutlayer.metrics.interval import mean_interval
+from cutlayer.report.blocks import Entry, Table
+from cutlayer.report.cells import Cell, estimate, extras, group, per_run, setup_name
+from cutlayer.report.record import Record
+
+COSTS = ("bytes", "step_bytes", "step_seconds", "train_seconds")
+HEAD = ("setup", "utility", "bytes per training", "bytes per step", "seconds per step", "seconds per training")
+
+
+def costs(record: Record) -> dict[str, dict[str, float | None]]:
+    """Means over seeds, by setup: the model's utility, bytes and seconds."""
+    made = {}
+    for setup, seeds in per_run(record).items():
+        means = {key: estimate(row[key] for row in seeds.values()) for key in ("accuracy", *COSTS)}
+        made[setup_name(*setup)] = {key: None if found is None else found.mean for key, found in means.items()}
+    return made
+
+
+def table(made: Mapping[str, Mapping[str, float | None]]) -> Table:
+    """One line per setup."""
+    rows = [[setup, entry["accuracy"], *(_whole(key, entry[key]) for key in COSTS)] for setup, entry in made.items()]
+    return Table("What each setup costs, mean over seeds; without the time of the attacks.", HEAD, rows)
+
+
+def _whole(key: str, value: float | None) -> Entry:
+    return round(value) if value is not None and "bytes" in key else value
+
+
+def error(metric: str, value: float) -> float:
+    """How wrong an attack is, as FedAdOb counts it: its MSE, or one minus its accuracy or (folded) AUC."""
+    if metric == "mse":
+        return value
+    return 1 - max(value, 1 - value) if metric == "auc" else 1 - value
+
+
+def cap(found: Sequence[Cell]) -> list[tuple[float, float]]:
+    """(accuracy, error) at each strength of one defence under one attack; CAP is the mean of their products.
+
+    FedAdOb, Definition 2: CAP = 1/m sum over strengths s of Acc(s) Rerr(s), in fractions.
+    """
+    points = []
+    for cell in found:
+        if cell.accuracy is not None:
+            points.append((cell.accuracy.mean, error(cell.metric, cell.value.mean)))
+    return points
+
+
+def cap_table(record: Record, found: Sequence[Cell]) -> Table | None:
+    """CAP of every defence under every attack that reconstructs; with DCS where the record holds it."""
+    rows: list[list[Entry]] = []
+    names = []
+    with_dcs = any(extras(record, cell, "dcs") for cell in found)
+    done = [cell for cell in found if cell.done and cell.target != "outcome"]
+    for line in group(done, lambda cell: (cell.target, cell.attack, cell.attacker, cell.victim)).values():
+        for defence, sweep in group(line, lambda cell: cell.defence).items():
+            points = cap(sweep)
+            if not points:
+                continue
+            products = [accuracy * wrong for accuracy, wrong in points]
+            row: list[Entry] = [f"{sweep[0].attack} on {sweep[0].victim}", defence, len(points)]
+            row += [mean_interval(products)[0], min(products), max(products)]
+            if with_dcs:
+                scores = estimate(score for cell in sweep for _, score in extras(record, cell, "dcs"))
+                row.append(None if scores is None else scores.mean)
+            rows.append(row)
+            names.append(sweep[0].target)
+    if not rows:
+        return None
+    head = ["attack", "defence", "strengths", "CAP", "lowest", "highest", *(["DCS"] if with_dcs else [])]
+    caption = (
+        "CAP: the mean over a defence's strengths of utility times the attack's error (higher is better; compare "
+        "within one attack only). Errors are the MSE, or one minus the accuracy or the folded AUC."
+    )
+    return Table(caption, head, rows, names)

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from cutlayer.cli import attack, bench, keys, ledger, listing, party, predict, reproduce, train
+from cutlayer.cli import attack, audit, bench, compare, keys, ledger, listing, party, predict, report, reproduce, train
 from cutlayer.errors import CutlayerError, Interrupted
 from cutlayer.version import __version__
 
@@ -21,6 +21,9 @@ app = typer.Typer(
 )
 app.command("train", rich_help_panel="Simulate")(train.train)
 app.command("attack", rich_help_panel="Simulate")(attack.attack)
+app.command("audit", rich_help_panel="Simulate")(audit.audit)
+app.command("report", rich_help_panel="Simulate")(report.report)
+app.command("compare", rich_help_panel="Simulate")(compare.compare)
 app.command("reproduce", rich_help_panel="Look")(reproduce.reproduce)
 app.command("list", rich_help_panel="Look")(listing.list_)
 app.command("bench", rich_help_panel="Look")(bench.bench)

@@ -32,5 +32,5 @@ def compare(
         show.dump(made.to_json())
         return
     for table in side_by_side.tables(made):
-        show.table(table.caption, table.head, table.rows)
+        show.table(table.caption, table.head, [["–" if v is None else v for v in row] for row in table.rows])
     typer.echo(side_by_side.summary(made) + (f" Page: {out}" if out else ""))

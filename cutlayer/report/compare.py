@@ -11,6 +11,7 @@ from cutlayer.report.engineer import KEY, key_of
 from cutlayer.report.html import page, sections
 from cutlayer.report.record import Record
 
+SIDES = ("a", "b", "difference")
 OVERLAP = {True: "yes", False: "no", None: "no interval"}
 
 
@@ -119,9 +120,6 @@ def tables(made: Comparison) -> list[Table]:
         if entries
     ]
     return [both, costs_, *lists]
-
-
-SIDES = ("a", "b", "difference")
 
 
 def _line(cell: dict[str, Any]) -> list[Any]:

@@ -93,7 +93,8 @@ def _bars(found: Sequence[Estimate], colour: str) -> dict[str, Any]:
 
 def _axes(found: Sequence[Cell], *, way: bool) -> dict[str, Any]:
     first = found[0]
-    utility = NAMES.get(first.done[0]["utility_metric"], first.done[0]["utility_metric"])
+    measured = first.done[0]["utility_metric"]
+    utility = NAMES.get(measured, escape(measured, quote=False))
     baseline = 0.0 if way else mean(cell.baseline for cell in found)
     less = first.metric == "mse" and not way
     leak = "way from baseline to perfect, %" if way else f"{NAMES.get(first.metric, first.metric)} of the attack"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DATA, MATRIX, MODEL, ANSWER, WORK = "Data", "What is tried", "Model", "Recommendation", "Work and output"
 
+PATIENCE = 10  # seconds for a scheduler to answer
+
 
 def audit(
     what: Annotated[
@@ -83,7 +85,7 @@ def audit(
     table = {"label": label, "parties": party, "label_party": label_party, "id_column": id_column}
     study = _study(what, data, table, depth, defence, attack, seeds, chosen)
     if save_study is not None:
-        write_text(save_study, study.to_toml())
+        write_text(save_study, study.to_toml(save_study.parent))
         return
     for one in threat or ():
         if one not in THREATS:
@@ -165,7 +167,7 @@ def _executor(address: str | None) -> Executor | None:
         raise ConfigError('A Dask cluster needs an extra: pip install "cutlayer[dask]".') from error
     try:
         connect: Any = Client
-        executor: Executor = connect(address, timeout=10).get_executor()
+        executor: Executor = connect(address, timeout=PATIENCE).get_executor()
     except OSError as error:
         raise ConfigError(f"Expected a Dask scheduler at {address}, found none: {error}.") from error
     return executor

@@ -1,28 +1,31 @@
 """cutlayer report: rebuild a study's report from its record."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
+if TYPE_CHECKING:
+    from cutlayer.report.record import Record
+
 
 def report(
-    study: Annotated[Path, Argument(metavar="STUDY-FOLDER", help="A study folder, with record.json in it.")],
+    study: Annotated[Path, Argument(metavar="STUDY-FOLDER", help="A study folder, from `cutlayer audit`.")],
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write report.html, report.md and findings.csv, .parquet and .json again, from record.json.
+    """Write report.html, report.md and findings.csv, .parquet and .json again.
 
-    A report of an unfinished study marks what is missing.
+    An audit that was interrupted is reported as far as it came, and what is missing is marked.
 
     \b
     cutlayer report audits/digits
     """
     from cutlayer.cli import show
     from cutlayer.report.files import write_all
-    from cutlayer.report.record import Record
+    from cutlayer.report.record import NAME, Record
 
-    record = Record.open(study)
+    record = Record.open(study) if (study / NAME).exists() or not (study / "study.toml").exists() else _so_far(study)
     written = write_all(record, study)
     missing = sum(row["status"] == "missing" for row in record.every)
     if json:
@@ -34,3 +37,12 @@ def report(
             f"The study is unfinished: {missing} of {len(record.every)} findings are missing; the report says so."
         )
     typer.echo(f"report: {study / 'report.html'}")
+
+
+def _so_far(folder: Path) -> "Record":
+    """The record of an audit that has not finished."""
+    from cutlayer.study.account import Wish, record_of
+    from cutlayer.study.study import read_study
+
+    study = read_study(folder / "study.toml")
+    return record_of(study, study.task(), folder, Wish(), "")

@@ -73,16 +73,15 @@ class Arrived:
     signature: bytes = b""
 
 
-def frames(message: Message, run: bytes) -> Iterator[Any]:
-    """A message as one or more protobuf tensors."""
+def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
+    """A message as one or more protobuf tensors, each with its payload: a view, to be copied before the caller goes on.
+    """
     crossed = encode(message.payload.detach().cpu(), message.encoding).contiguous()
-    if crossed.dtype is torch.float16:
-        data = crossed.numpy().astype("<f2", copy=False).tobytes()
-    else:
-        data = crossed.numpy().astype(TYPES[crossed.dtype][0], copy=False).tobytes()
+    letters = "<f2" if crossed.dtype is torch.float16 else TYPES[crossed.dtype][0]
+    data = crossed.numpy().astype(letters, copy=False).reshape(-1).view(np.uint8).data
     parts = max(1, -(-len(data) // PART))
     for part in range(parts):
-        yield schema.Tensor(
+        tensor = schema.Tensor(
             run=run,
             sender=message.sender,
             receiver=message.receiver,
@@ -94,11 +93,11 @@ def frames(message: Message, run: bytes) -> Iterator[Any]:
             shape=list(message.payload.shape),
             part=part,
             parts=parts,
-            payload=data if parts == 1 else data[part * PART : (part + 1) * PART],
         )
+        yield tensor, data[part * PART : (part + 1) * PART]
 
 
-def statement(tensor: Any, payload: bytes) -> bytes:
+def statement(tensor: Any, payload: bytes | memoryview) -> bytes:
     """What a sender signs when a third party hands its message on: all of it."""
     names = ("sender", "receiver", "step", "phase", "kind", "type", "spelling")
     facts = (*(getattr(tensor, name) for name in names), list(tensor.shape))
@@ -111,9 +110,9 @@ class Decoder:
     def __init__(self, allowed: Allowed) -> None:
         self.allowed = allowed
         self._first: Any = None
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
 
-    def add(self, tensor: Any) -> Arrived | None:
+    def add(self, tensor: Any, payload: bytes | memoryview) -> Arrived | None:
         """Take the next part; the whole message if this was its last."""
         if self._first is None:
             self._check(tensor)
@@ -122,13 +121,12 @@ class Decoder:
             raise ProtocolError(f"Expected the next part of a message of {self._first.sender}, got something else.")
         wanted = self._size()
         full = PART if tensor.part + 1 < tensor.parts else wanted - PART * (tensor.parts - 1)
-        payload = tensor.payload  # protobuf makes a copy every time
         if len(payload) != full:
             raise ProtocolError(f"Expected {full} bytes in a part from {tensor.sender}, got {len(payload)}.")
         self._parts.append(payload)
         if len(self._parts) < tensor.parts:
             return None
-        whole = self._parts[0] if tensor.parts == 1 else b"".join(self._parts)
+        whole = bytearray().join(self._parts)  # the one copy: the tensor's own memory
         self._first, self._parts = None, []
         return _arrived(tensor, whole)
 
@@ -189,11 +187,11 @@ def _finite(payload: Tensor) -> bool:
     return isfinite(float(payload.sum())) or bool(payload.isfinite().all())
 
 
-def _arrived(tensor: Any, data: bytes) -> Arrived:
+def _arrived(tensor: Any, data: bytearray) -> Arrived:
     dtype, letters = TYPE_OF[tensor.type]
     encoding, shape = SPELLINGS[tensor.spelling], tuple(tensor.shape)
     letters = {Encoding.HALF: "<f2", Encoding.BITS: "|u1"}.get(encoding, letters)
-    numbers = np.frombuffer(bytearray(data), letters)
+    numbers = np.frombuffer(data, letters)
     payload = torch.from_numpy(numbers if LITTLE else numbers.astype(numbers.dtype.newbyteorder("=")))
     if encoding is not Encoding.BITS:
         payload = payload.view(shape)

@@ -17,8 +17,8 @@ from cutlayer.errors import ProtocolError
 from cutlayer.net import schema
 from cutlayer.net.frame import VERSION
 from cutlayer.net.identity import Identity
+from cutlayer.net.packet import Packet
 
-MOST = 1 << 18  # characters of a first word
 TOKEN = re.compile("[0-9a-f]{32}")  # a process, or a nonce
 SHOWN = 500  # characters of a value in a line about manifests
 MANY = 50  # such lines
@@ -47,13 +47,13 @@ class Welcome:
     signature: str = ""
 
 
-def word(topic: str, facts: Any) -> Any:
-    """A first word as a frame; it stands outside of the link's numbers."""
-    return schema.Frame(version=VERSION, note=schema.Note(topic=topic, text=json.dumps(facts)))
+def word(topic: str, facts: Any) -> Packet:
+    """A first word as a packet; it stands outside of the link's numbers."""
+    return Packet(schema.Frame(version=VERSION, note=schema.Note(topic=topic, text=json.dumps(facts))))
 
 
-def say(first: Hello | Welcome) -> Any:
-    """Hello or welcome as a frame."""
+def say(first: Hello | Welcome) -> Packet:
+    """Hello or welcome as a packet."""
     return word(type(first).__name__.lower(), asdict(first))
 
 

@@ -25,7 +25,7 @@ MESSAGES = {
     "Note": "topic:string text:string",
     "Tensor": (
         "run:bytes sender:string receiver:string step:uint64 phase:Phase kind:Kind type:Type spelling:Spelling "
-        "shape:uint32* part:uint32 parts:uint32 payload:bytes certificate:bytes signature:bytes"
+        "shape:uint32* part:uint32 parts:uint32 certificate:bytes signature:bytes"
     ),
 }
 SCALARS = {

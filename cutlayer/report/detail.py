@@ -35,7 +35,7 @@ def detail(record: Record, cell: Cell) -> list[Block]:
     else:
         blocks.append(Text(f"{cell.status}: {first['reason'] or 'no reason is known'}.", strong=True))
     facts += [(name, first[key]) for name, key in (("note", "detail"), ("paper", "paper")) if first[key]]
-    blocks.append(Table("About this cell.", ("what", ""), facts))
+    blocks.append(Table("About this cell.", ("what", "value"), facts))
     blocks.append(Table("Per seed.", SEED_HEAD, [_seed(cell, row) for row in cell.rows]))
     if found := columns.columns(record, cell):
         blocks.append(columns.table(found, cell.metric))

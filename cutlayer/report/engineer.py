@@ -164,12 +164,12 @@ def repeat(record: Record) -> list[Block]:
     """Configuration, command and versions."""
     rows: list[tuple[str, Entry]] = []
     for key, value in record.facts.items():
-        if key == "parties":
+        if key == "parties" and isinstance(value, list | tuple):
             rows += [(f"party {_party(party)[0]}", _party(party)[1]) for party in value]
         elif key != "notes":
             rows.append((WORDS.get(key, key.replace("_", " ")), _spelled(value)))
     made: list[Block] = [Items([record.command], code=True)] if record.command else []
-    made += [Table("What was audited.", ("what", ""), rows)] if rows else []
+    made += [Table("What was audited.", ("what", "value"), rows)] if rows else []
     if notes := record.facts.get("notes"):
         made.append(Items([f"Note: {note}" for note in notes]))
     if record.versions:
@@ -185,6 +185,8 @@ def _party(party: Any) -> tuple[str, str]:
 
 
 def _spelled(value: Any) -> Entry:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_spelled(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

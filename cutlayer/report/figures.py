@@ -160,7 +160,7 @@ def bars(made: Mapping[str, Mapping[str, float | None]], titles: Mapping[str, st
             trace: dict[str, Any] = {"type": "bar", "orientation": "h", "y": list(known), "x": list(known.values())}
             trace |= {"marker": {"color": COLOURS[0]}, "texttemplate": "%{x:.3s}", "hoverinfo": "x+y"}
             axes = {"xaxis": {"title": {"text": title}, "rangemode": "tozero"}, "yaxis": {"autorange": "reversed"}}
-            views[title] = _view([trace], axes | {"showlegend": False, "height": 120 + 28 * len(known)})
+            views[title] = _view([trace], axes | {"showlegend": False, "height": 170 + 28 * len(known)})
     return views
 
 

@@ -152,12 +152,16 @@ def choice(record: Record) -> list[Block]:
         f"What would change the answer: {text}" for text in ([change] if isinstance(change, str) else change) if text
     ]
     rows = [
-        [setup_name(o["defence"], o["strength"]), o["accuracy"], percent(o["leakage"] or 0.0), o["bytes"], o["seconds"]]
+        [setup_name(o["defence"], o["strength"]), o["accuracy"], _way(o["leakage"]), o["bytes"], o["seconds"]]
         for o in made["pareto"]
     ]
     head = ["setup", "utility", "worst leakage, way to perfect", "bytes per training", "seconds per training"]
     caption = "Setups that no other beats in utility, leakage, bytes and time at once (the Pareto front)."
     return [Text(first, strong=True), Items(items), *([Table(caption, head, rows)] if rows else [])]
+
+
+def _way(leakage: float | None) -> str:
+    return "–" if leakage is None else percent(leakage)
 
 
 def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
@@ -177,8 +181,8 @@ def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
     even = sum(cell.harmless for cell in found if cell.done)
     done = sum(bool(cell.done) for cell in found)
     items.append(f"{even} of {done} cells with a figure were not shown to be above their baseline.")
-    if facts := record.facts.get("test_rows"):
-        items.append(f"Utility is measured on {facts:,} test rows.")
+    if (rows := record.facts.get("test_rows")) is not None:
+        items.append(f"Utility is measured on {rows} test rows.")
     return [Items(items)]
 
 

@@ -79,6 +79,9 @@ class Record:
             _check_extra(cell, extra, cells)
         if self.choice is not None:
             _keys(self.choice, CHOICE, "the choice")
+            for key in ("constraints", "pareto"):
+                if not isinstance(self.choice[key], list | tuple):
+                    raise ConfigError(f"Expected {key} of the choice to be a list, got {self.choice[key]!r}.")
             for option in self.choice["pareto"]:
                 _keys(option, OPTION, "the choice's pareto")
 

@@ -74,7 +74,7 @@ def _claim(study: Study, task: Task, folder: Path) -> list[Cell]:
                 f"The folder {folder} is of another study ({', '.join(other) or 'other data'}); choose another --out."
             )
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, study.to_toml())
+    write_text(path, study.to_toml(folder))
     return cells_of(study, task)
 
 

@@ -3,6 +3,7 @@
 A study is a TOML file and back. Everything that determines a cell's outcome is in it, so cells are cached by a hash.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -89,11 +90,13 @@ class Study:
         """As JSON values."""
         return {**asdict(self), "table": dict(self.table)}
 
-    def to_toml(self) -> str:
-        """As a file that `cutlayer audit` reads."""
+    def to_toml(self, folder: Path) -> str:
+        """As a file in a folder, which `cutlayer audit` reads; a table's path is relative to it."""
         lines = [f"{key} = {_toml(value)}" for key, value in self.to_json().items() if key != "table" and value != ""]
         for key, value in self.table.items():
             lines += ["", "[table]"] if "[table]" not in lines else []
+            if key == "path":
+                value = os.path.relpath(Path(value).resolve(), folder.resolve())
             if value is not None:
                 lines.append(f"{key} = {_toml(value)}")
         return "\n".join(lines) + "\n"

@@ -173,3 +173,17 @@ def test_cap_is_accuracy_times_error_over_strengths():
     section = next(s for s in page.all("section") if s.attrs["id"] == "cap")
     entries = [float(d.attrs["value"]) for d in section.all("data")]
     assert entries == pytest.approx([2, (0.8 * 0.5 + 0.9 * 0.3) / 2, 0.27, 0.4, 0.25])
+
+
+def test_an_auc_below_chance_is_not_called_safe():
+    rows = [r | {"value": 0.2} for r in synthetic.rows() if r["attack"] == "norm-score" and r["defence"] == "none"]
+    words = Page(html(Record("t", rows=rows))).words()
+    assert "Without a defence, shop learns the labels of bank, 60% of the way" in words
+    assert "turned around, it would be above" in words
+
+
+def test_a_clean_sheet_says_which_attacks_did_not_run():
+    rows = [r for r in synthetic.rows() if r["strength"] in ("", "std=10") and r["defence"] != "secure-sum"]
+    lost = [r | {"status": "failed"} if (r["strength"], r["attack"]) == ("std=10", "pgd") else r for r in rows]
+    words = Page(html(Record("t", rows=lost))).words()
+    assert "gaussian-noise (std=10) (1 attack failed or missing) holds every tested attack" in words

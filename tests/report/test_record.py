@@ -105,3 +105,11 @@ def test_the_record_itself_needs_no_torch():
         "assert 'torch' not in sys.modules and 'plotly' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=synthetic.__file__.rsplit("/tests/", 1)[0])
+
+
+def test_a_choice_is_checked():
+    choice = dict(synthetic.record().choice)
+    with pytest.raises(ConfigError, match="constraints of the choice to be a list"):
+        synthetic.record(choice=choice | {"constraints": "labels"})
+    with pytest.raises(ConfigError, match="the choice to have why"):
+        synthetic.record(choice={k: v for k, v in choice.items() if k != "why"})

@@ -21,10 +21,10 @@ def make(**changes):
 
 
 def test_toml_and_back(tmp_path):
-    table = {"path": "people.csv", "label": "y", "parties": {"bank": ["a", 'b "x"'], "shop": ["c"]}}
+    table = {"path": str(tmp_path / "people.csv"), "label": "y", "parties": {"bank": ["a", 'b "x"'], "shop": ["c"]}}
     for study in (make(), make(seeds=(0, 1), lr=0.01), make(data="", table=table)):
         path = tmp_path / "study.toml"
-        path.write_text(study.to_toml())
+        path.write_text(study.to_toml(tmp_path))
         again = read_study(path)
         wanted = study.to_json()
         if wanted["table"]:

@@ -20,11 +20,11 @@
     const line = printing ? "#bbbbbb" : css.getPropertyValue("--line").trim();
     const axis = { gridcolor: line, zerolinecolor: line, linecolor: line, automargin: true };
     return {
-      height: 440, margin: { l: 70, r: 20, t: 30, b: 60 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: ink, size: 13, family: "system-ui, sans-serif" }, showlegend: true, legend: { orientation: "h", y: -0.22 },
+      height: 440, margin: { l: 70, r: 20, t: 30, b: 110 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: ink, size: 13, family: "system-ui, sans-serif" }, showlegend: true, legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom" },
       hoverlabel: { align: "left" }, ...view.layout,
       xaxis: { ...axis, ...view.layout.xaxis }, yaxis: { ...axis, ...view.layout.yaxis },
-      ...(printing ? { width: 660 } : {}),
+      ...(printing ? { width: 900 } : {}),
     };
   };
   const options = { responsive: true, displaylogo: false, displayModeBar: false };

@@ -61,7 +61,7 @@ def _curves(found: Sequence[Cell], looks: Mapping[str, tuple[str, str, str]], *,
             "error_y": _bars(up, colour),
             "text": [escape(_hover(cell), quote=False) for cell in sweep],
             "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",
-            "marker": {"symbol": symbol, "color": colour, "size": 11, "line": {"color": "@paper", "width": 1}},
+            "marker": {"symbol": symbol, "color": colour, "size": 11, "line": {"color": "@ink", "width": 1}},
             "line": {"color": colour, "dash": dash, "width": 2},
         }
         traces.append(trace)

@@ -10,8 +10,10 @@ from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.net.credentials import channel_credentials, channel_options, grpc
 from cutlayer.net.handshake import Hello, Welcome, heard, proven, say
 from cutlayer.net.hub import ALIVE, refuse_far
+from cutlayer.net.packet import Packet
 from cutlayer.net.post import Broke, Gone, Joined, Post
-from cutlayer.net.schema import JOIN, Frame
+from cutlayer.net.schema import JOIN
+from cutlayer.net.watch import watched
 
 CONNECT = 10.0  # seconds for one attempt
 ANEW = [  # within an attempt; and a new one does not take over how long the last one waited
@@ -85,23 +87,22 @@ class Dial:
         ended: threading.Event = threading.Event()
         streams: list[int] = []
 
-        def outgoing() -> Iterator[Any]:
-            yield say(hello)
+        first = say(hello).to_bytes()
+
+        def outgoing() -> Iterator[bytes]:
+            yield first
             attached.wait()
             if not ended.is_set():
                 yield from link.outgoing(streams[0])
 
-        call = channel.stream_stream(
-            JOIN, request_serializer=Frame.SerializeToString, response_deserializer=Frame.FromString
-        )
         why, met, stream = "the connection was lost", False, -1
         try:
             grpc.channel_ready_future(channel).result(CONNECT)
-            frames = call(outgoing())
-            late = threading.Timer(CONNECT, frames.cancel)
+            answers = channel.stream_stream(JOIN)(outgoing())
+            late = threading.Timer(CONNECT, answers.cancel)
             late.start()
             try:
-                welcome = self._welcomed(hello, next(frames))
+                welcome = self._welcomed(hello, Packet.from_bytes(next(answers)))
             finally:
                 late.cancel()
             goes_on = welcome.goes_on and welcome.incarnation == self._knows
@@ -113,8 +114,14 @@ class Dial:
             met = True
             post.put(Joined(post.label_party, anew=not goes_on))
             attached.set()
-            for frame in frames:
-                link.receive(stream, frame)
+
+            def end(reason: str) -> None:
+                self.log(f"Hung up on {post.label_party}, whose certificate is no longer good: {reason}.")
+                answers.cancel()
+
+            with watched(post.identity, welcome.certificate.encode(), post.label_party, end):
+                for data in answers:
+                    link.receive(stream, Packet.from_bytes(data))
         except (grpc.RpcError, grpc.FutureTimeoutError, StopIteration, ValueError) as error:
             code = error.code() if isinstance(error, grpc.Call) else None
             if code is grpc.StatusCode.PERMISSION_DENIED:
@@ -127,13 +134,13 @@ class Dial:
                 post.put(Gone(post.label_party, why))
         return met
 
-    def _welcomed(self, hello: Hello, frame: Any) -> Welcome:
-        if frame.note.topic == "refused":
-            lines = _lines(frame.note.text)
+    def _welcomed(self, hello: Hello, packet: Packet) -> Welcome:
+        if packet.frame.note.topic == "refused":
+            lines = _lines(packet.frame.note.text)
             raise Refusal(
                 f"The manifests differ, so nothing was started: {'; '.join(lines)}. Agree on one and start again."
             )
-        welcome: Welcome = heard(frame, Welcome)
+        welcome: Welcome = heard(packet, Welcome)
         if self.post.identity is not None:
             proven(self.post.identity, hello, welcome, self.post.label_party)
         return welcome

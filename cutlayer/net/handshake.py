@@ -57,11 +57,11 @@ def say(first: Hello | Welcome) -> Packet:
     return word(type(first).__name__.lower(), asdict(first))
 
 
-def heard(frame: Any, kind: type[Hello] | type[Welcome]) -> Any:
+def heard(packet: Packet, kind: type[Hello] | type[Welcome]) -> Any:
     """Read a first word; anything else is refused, without saying why."""
     try:
-        note = frame.note
-        if frame.version != VERSION or note.topic != kind.__name__.lower() or len(note.text) > MOST:
+        frame, note = packet.frame, packet.frame.note
+        if frame.version != VERSION or note.topic != kind.__name__.lower():
             raise ValueError(f"version {frame.version}, {note.topic[:20]!r}")
         facts = json.loads(note.text)
         wanted = {one.name: one.type for one in fields(kind)}

@@ -11,11 +11,13 @@ from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
 from cutlayer.net.credentials import grpc, peer_certificate, server_credentials
 from cutlayer.net.door import Door, end_of
 from cutlayer.net.frame import PART, ROOM
-from cutlayer.net.handshake import Hello, Welcome, answer, differences, heard, say, word
+from cutlayer.net.handshake import SHOWN, Hello, Welcome, answer, differences, heard, say, word
 from cutlayer.net.identity import Refused
+from cutlayer.net.packet import SIZE, Packet
 from cutlayer.net.post import Broke, Gone, Joined, Post
 from cutlayer.net.quiet import Quiet
-from cutlayer.net.schema import JOIN, Frame
+from cutlayer.net.schema import JOIN
+from cutlayer.net.watch import watched
 
 ALIVE = [  # a peer that is cut off without a word is noticed after ten seconds
     ("grpc.keepalive_time_ms", 5_000),
@@ -23,8 +25,8 @@ ALIVE = [  # a peer that is cut off without a word is noticed after ten seconds
     ("grpc.http2.ping_timeout_ms", 5_000),  # what counts since gRPC 1.60 or so; it would wait for a minute
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_receive_message_length", PART + ROOM),
-    ("grpc.max_send_message_length", PART + ROOM),
+    ("grpc.max_receive_message_length", SIZE.size + ROOM + PART),
+    ("grpc.max_send_message_length", SIZE.size + ROOM + PART),
 ]
 GUARDED = [  # what a stranger may cost
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 2_000),
@@ -57,9 +59,7 @@ class Hub:
         self._processes: dict[str, str] = {}  # the process of each peer that we talked to last
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(2 * len(post.peers) + 4), options=[*ALIVE, *GUARDED])
-        handler = grpc.stream_stream_rpc_method_handler(
-            self._join, request_deserializer=Frame.FromString, response_serializer=Frame.SerializeToString
-        )
+        handler = grpc.stream_stream_rpc_method_handler(self._join)  # of bytes: they are read here, not within gRPC
         service, method = JOIN.strip("/").split("/")
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
         try:
@@ -80,7 +80,7 @@ class Hub:
             link.close()  # which ends the streams, so that the server need not wait for them
         self._server.stop(1.0).wait()
 
-    def _join(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+    def _join(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """One stream of one dialer, from its first word to its end."""
         late = threading.Timer(FIRST_WORD, context.cancel)
         late.start()
@@ -88,7 +88,7 @@ class Hub:
         self._door.knows(end)  # from here on it is for us to say what is wrong with it
         try:
             name = self._authenticate(context)
-            hello: Hello = heard(next(requests), Hello)
+            hello: Hello = heard(Packet.from_bytes(next(requests)), Hello)
             self._agree(hello, name)
         except (CutlayerError, StopIteration, grpc.RpcError) as error:
             self._refused(end[0], str(getattr(error, "reason", error)).rstrip(".") or "it said nothing")
@@ -97,9 +97,8 @@ class Hub:
             late.cancel()
         if lines := differences(self.manifest, json.loads(hello.manifest), hello.name):
             self.quiet(hello.name, f"{hello.name} has another manifest: {'; '.join(lines)}.")
-            yield word(
-                "refused", {"differences": differences(json.loads(hello.manifest), self.manifest, self.post.name)}
-            )
+            lines = differences(json.loads(hello.manifest), self.manifest, self.post.name)
+            yield word("refused", {"differences": [line[:SHOWN] for line in lines]}).to_bytes()
             return
         try:
             stream, welcome = self._attach(hello)
@@ -108,7 +107,7 @@ class Hub:
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         # Before the welcome, so that a party that dies of it is missed.
         threading.Thread(target=self._read, args=(hello.name, stream, requests, context), daemon=True).start()
-        yield say(welcome)
+        yield say(welcome).to_bytes()
         yield from self.post.links[hello.name].outgoing(stream)
 
     def _authenticate(self, context: Any) -> str | None:
@@ -149,12 +148,18 @@ class Hub:
             welcome = replace(welcome, certificate=post.identity.shown.decode(), signature=signed.hex())
         return stream, welcome
 
-    def _read(self, name: str, stream: int, requests: Iterator[Any], context: Any) -> None:
+    def _read(self, name: str, stream: int, requests: Iterator[bytes], context: Any) -> None:
         """Read a stream to its end."""
-        link, why = self.post.links[name], "it closed the connection"
+        link, why, identity = self.post.links[name], "it closed the connection", self.post.identity
+
+        def end(reason: str) -> None:
+            self._refused(end_of(context.peer())[0], f"{name}'s certificate is no longer good: {reason}")
+            context.cancel()
+
         try:
-            for frame in requests:
-                link.receive(stream, frame)
+            with watched(identity, peer_certificate(context) if identity else b"", name, end):
+                for data in requests:
+                    link.receive(stream, Packet.from_bytes(data))
         except CutlayerError as error:
             self.post.put(Broke(name, error))
         except Exception as error:  # gRPC raises a bare Exception when a stream is cut

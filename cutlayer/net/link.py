@@ -10,25 +10,28 @@ party's own thread has heard of that (`greet`), whatever it sends was meant for 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from typing import Any
 
 from cutlayer.errors import ProtocolError
 from cutlayer.net import schema
 from cutlayer.net.frame import VERSION
+from cutlayer.net.packet import Packet
 
 CONFIRM = 32  # after so many frames without a word of ours, one is sent that says only what has arrived
 
 
 class Link:
-    """One peer. `deliver` gets every frame that arrives, once and in order, in the stream's own thread."""
+    """One peer. `deliver` gets every packet that arrives, once and in order, in the stream's own thread."""
 
-    def __init__(self, peer: str, deliver: Callable[[str, Any], None]) -> None:
+    def __init__(self, peer: str, deliver: Callable[[str, Packet], None]) -> None:
         self.peer = peer
         self._deliver = deliver
-        self._order = threading.RLock()  # held while a frame is delivered, so that the next cannot overtake it
-        lock = threading.RLock()
-        self._changed, self._confirmed = threading.Condition(lock), threading.Condition(lock)
-        self._kept: deque[Any] = deque()  # frames that the peer has not confirmed
+        self._order = threading.RLock()  # held while a packet is delivered, so that the next cannot overtake it
+        self._lock = threading.RLock()
+        self._confirmed = threading.Condition(self._lock)
+        self._kept: deque[tuple[int, bytes]] = deque()  # packets that the peer has not confirmed, with their numbers
+        self._line: SimpleQueue[bytes | None] = SimpleQueue()  # packets for the stream in use; None ends it
         self._number = 0  # of the last frame that was sent
         self._seen = 0  # of the last frame that arrived
         self._said = 0  # the last number of theirs that a frame of ours confirmed
@@ -46,19 +49,26 @@ class Link:
         """Number of the last frame that arrived."""
         return self._seen
 
-    def send(self, generation: int, *, note: Any = None, tensor: Any = None) -> None:
-        """Put a frame on its way; if there is no stream, it waits for one."""
-        with self._changed:
+    def send(
+        self, generation: int, *, note: Any = None, tensor: Any = None, payload: bytes | memoryview = b""
+    ) -> None:
+        """Put a packet on its way; if there is no stream, it waits for one. It is made now: later, numbers may change.
+        """
+        with self._lock:
             if self._strange:
                 return
-            self._number += 1
-            body = {"note": note} if tensor is None else {"tensor": tensor}
-            self._kept.append(schema.Frame(version=VERSION, number=self._number, generation=generation, **body))
-            self._changed.notify_all()
+            number, seen = self._number + 1, self._seen
+            frame = schema.Frame(
+                version=VERSION, number=number, seen=seen, generation=generation, note=note, tensor=tensor
+            )
+            data = Packet(frame, payload).to_bytes()
+            self._number, self._said = number, seen
+            self._kept.append((number, data))
+            self._line.put(data)
 
     def reset(self) -> None:
         """Forget the conversation: the peer is a new process."""
-        with self._order, self._changed:
+        with self._order, self._lock:
             self._end()
             self._kept.clear()
             self._number = self._seen = self._said = 0
@@ -66,88 +76,81 @@ class Link:
 
     def greet(self) -> None:
         """The party's own thread has heard of the peer's new process, and speaks to that one from now on."""
-        with self._changed:
+        with self._lock:
             self._strange = max(0, self._strange - 1)
 
     def attach(self, seen: int) -> int:
         """Use a new stream to a peer that has seen so many frames; what it has not seen is sent again."""
-        with self._order, self._changed:
+        with self._order, self._lock:
             if not self._number - len(self._kept) <= seen <= self._number:
                 raise ProtocolError(f"Expected {self.peer} to have seen frames that were sent, got {seen}.")
             self._confirm(seen)
             self._end()
             self._open = True
+            self._line = SimpleQueue()
+            for _, data in self._kept:
+                self._line.put(data)
             return self._stream
 
     def close(self) -> None:
         """End whatever stream is in use."""
-        with self._order, self._changed:
+        with self._order, self._lock:
             self._end()
 
     def detach(self, stream: int) -> bool:
         """A stream ended; whether it was the one in use."""
-        with self._changed:
+        with self._lock:
             if stream != self._stream or not self._open:
                 return False
             self._end()
             return True
 
-    def outgoing(self, stream: int) -> Iterator[Any]:
-        """The frames to send over a stream, as they come; ends when the stream is no longer in use."""
-        sent = 0
-        while True:
-            with self._changed:
-                while stream == self._stream and self._number <= sent and self._seen - self._said < CONFIRM:
-                    self._changed.wait()
-                if stream != self._stream:
-                    return
-                first = self._number - len(self._kept)
-                sent = max(sent, first)
-                if sent < self._number:
-                    frame = self._kept[sent - first]
-                    sent = frame.number
-                elif self._seen - self._said >= CONFIRM:
-                    frame = schema.Frame(version=VERSION)  # number 0: nothing but a confirmation
-                else:
-                    continue
-                frame.seen = self._said = self._seen
-            yield frame
+    def outgoing(self, stream: int) -> Iterator[bytes]:
+        """The packets to send over a stream, as they come; ends when the stream is no longer in use."""
+        with self._lock:
+            line = self._line
+            if stream != self._stream:
+                return
+        while (data := line.get()) is not None and stream == self._stream:
+            yield data
 
-    def receive(self, stream: int, frame: Any) -> None:
-        """Take a frame off a stream: deliver it if it is the next one, drop it if it came before."""
+    def receive(self, stream: int, packet: Packet) -> None:
+        """Take a packet off a stream: deliver it if it is the next one, drop it if it came before."""
         with self._order:
-            if self._is_next(stream, frame):
-                self._deliver(self.peer, frame)
+            if self._is_next(stream, packet.frame):
+                self._deliver(self.peer, packet)
 
     def drained(self, timeout: float) -> bool:
         """Wait until the peer has confirmed everything, or has hung up; whether it confirmed."""
-        with self._changed:
+        with self._lock:
             self._confirmed.wait_for(lambda: not (self._kept and self._open), timeout)
             return not self._kept
 
     def _is_next(self, stream: int, frame: Any) -> bool:
-        with self._changed:
+        number, seen = frame.number, frame.seen
+        with self._lock:
             if stream != self._stream:
                 return False
-            if frame.version != VERSION or frame.number > self._seen + 1 or frame.seen > self._number:
-                raise ProtocolError(f"Expected frame {self._seen + 1} of {self.peer}, got {frame.number}.")
-            self._confirm(frame.seen)
-            if frame.number <= self._seen:
+            if frame.version != VERSION or number > self._seen + 1 or seen > self._number:
+                raise ProtocolError(f"Expected frame {self._seen + 1} of {self.peer}, got {number}.")
+            self._confirm(seen)
+            if number <= self._seen:
                 return False
-            self._seen = frame.number
-            if self._seen - self._said >= CONFIRM:
-                self._changed.notify_all()
+            self._seen = number
+            if number - self._said >= CONFIRM:
+                self._said = number
+                self._line.put(Packet(schema.Frame(version=VERSION, seen=number)).to_bytes())  # and no number
             return True
 
     def _end(self) -> None:
         """No stream is in use; whoever waits on the last one hears of it."""
         self._stream += 1
         self._open = False
-        self._changed.notify_all()
+        self._line.put(None)
         self._confirmed.notify_all()
 
     def _confirm(self, seen: int) -> None:
-        while self._kept and self._kept[0].number <= seen:
+        while self._kept and self._kept[0][0] <= seen:
             self._kept.popleft()
         if not self._kept:
             self._confirmed.notify_all()

@@ -17,6 +17,7 @@ from cutlayer.net import schema
 from cutlayer.net.frame import CAPS, NUMBER, PART, Allowed, Arrived, Decoder, frames, statement
 from cutlayer.net.identity import Identity
 from cutlayer.net.link import Link
+from cutlayer.net.packet import Packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +116,13 @@ class Post:
     def send(self, message: Message) -> None:
         """Send a message; one to another feature party goes through the label party, signed."""
         through = message.receiver if message.receiver in self.links else self.label_party
-        for tensor in frames(message, self.run):
+        for tensor, payload in frames(message, self.run):
             if through != message.receiver and self.identity is not None:
                 if tensor.parts > 1:
                     raise ProtocolError(f"Expected a message to {message.receiver} of at most {PART} bytes.")
                 tensor.certificate = self.identity.shown
-                tensor.signature = self.identity.sign(statement(tensor, tensor.payload))
-            self.links[through].send(self.generation, tensor=tensor)
+                tensor.signature = self.identity.sign(statement(tensor, payload))
+            self.links[through].send(self.generation, tensor=tensor, payload=payload)
 
     def renew(self, peer: str) -> None:
         """Start afresh with a peer that is a new process."""
@@ -133,35 +134,34 @@ class Post:
         for peer in peers:
             self.links[peer].drained(timeout)
 
-    def _deliver(self, peer: str, frame: Any) -> None:
-        """Check a frame, in its stream's thread; hand it on, or queue it."""
+    def _deliver(self, peer: str, packet: Packet) -> None:
+        """Check a packet, in its stream's thread; hand it on, or queue it."""
+        frame, payload = packet.frame, packet.payload
         if frame.WhichOneof("body") == "note":
             self.put(Said(peer, frame.generation, frame.note.topic, _facts(peer, frame.note.text)))
             return
         tensor = frame.tensor
         if tensor.receiver != self.name:
-            self._hand_on(peer, frame)
+            self._hand_on(peer, packet)
             return
         decoders = self._decoders[peer]
         if tensor.sender not in decoders:
             raise ProtocolError(f"Expected a message of {' or '.join(sorted(decoders))}, got another sender's.")
-        arrived = decoders[tensor.sender].add(tensor)
+        arrived = decoders[tensor.sender].add(tensor, payload)
         if arrived is None:
             return
         if arrived.sender != peer and self.identity is not None:
-            self.identity.verify(
-                arrived.certificate, arrived.sender, statement(tensor, tensor.payload), arrived.signature
-            )
+            self.identity.verify(arrived.certificate, arrived.sender, statement(tensor, payload), arrived.signature)
         self.events.put(Came(peer, frame.generation, arrived))
 
-    def _hand_on(self, peer: str, frame: Any) -> None:
+    def _hand_on(self, peer: str, packet: Packet) -> None:
         """Only keys pass from one feature party to another: small, public and signed."""
-        tensor = frame.tensor
+        generation, tensor = packet.frame.generation, packet.frame.tensor
         known = self.name == self.label_party and tensor.receiver in self.links and tensor.sender == peer
-        if not known or tensor.kind != NUMBER[Kind.SETUP] or len(tensor.payload) > min(PART, CAPS[Kind.SETUP]):
+        if not known or tensor.kind != NUMBER[Kind.SETUP] or len(packet.payload) > min(PART, CAPS[Kind.SETUP]):
             raise ProtocolError(f"Expected a message to {self.name} from {peer}, got one to another party.")
-        if frame.generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
-            self.links[tensor.receiver].send(frame.generation, tensor=tensor)
+        if generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
+            self.links[tensor.receiver].send(generation, tensor=tensor, payload=packet.payload)
 
 
 def _facts(peer: str, text: str) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@
   const apply = (threat) => {
     for (const button of filters) button.setAttribute("aria-pressed", String(button.dataset.show === threat));
     for (const item of document.querySelectorAll(".filter ~ section [data-threat]")) {
-      item.hidden = threat !== "all" && item.dataset.threat === threat;
+      item.hidden = threat !== "all" && item.dataset.threat !== threat;
     }
     const lines = [...document.querySelectorAll(".matrix tbody tr")];
     report.textContent = `${lines.filter((line) => !line.hidden).length} of ${lines.length} attacks shown`;

@@ -1,7 +1,7 @@
 """cutlayer compare: two studies side by side."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -31,6 +31,15 @@ def compare(
     if json:
         show.dump(made.to_json())
         return
-    for table in side_by_side.tables(made):
+    columns = ["setup", "attack", "victim", "first", "second", "difference", "intervals meet"]
+    show.table("cells in both", columns, [_line(cell) for cell in made.cells])
+    for table in side_by_side.tables(made)[1:]:
         show.table(table.caption, table.head, [["–" if v is None else v for v in row] for row in table.rows])
     typer.echo(side_by_side.summary(made) + (f" Page: {out}" if out else ""))
+
+
+def _line(cell: dict[str, Any]) -> list[Any]:
+    ends = [cell[f"value_{side}"] if cell[f"value_{side}"] is not None else cell[f"status_{side}"] for side in "ab"]
+    difference = "–" if cell["difference"] is None else cell["difference"]
+    meet = {True: "yes", False: "no", None: "–"}[cell["overlap"]]
+    return [cell["setup"], cell["attack"], cell["victim"], *ends, difference, meet]

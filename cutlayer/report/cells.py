@@ -21,8 +21,18 @@ RANK = {"done": 0, "failed": 1, "missing": 2, "does not apply": 3}  # which stat
 
 
 def setup_name(defence: str, strength: str) -> str:
-    """A defence and its settings as one name."""
-    return f"{defence} ({strength})" if strength else defence
+    """A defence and its settings as the command line has them: hash:bits=8, hash:bits=8+max-norm.
+
+    The settings of a composition are joined by + as its defences are: "bits=8+".
+    """
+    if not strength:
+        return defence
+    defences, settings = defence.split("+"), strength.split("+")
+    if len(defences) == 1:
+        return f"{defence}:{strength}"
+    if len(defences) != len(settings):
+        return f"{defence} ({strength})"
+    return "+".join(f"{one}:{chosen}" if chosen else one for one, chosen in zip(defences, settings, strict=True))
 
 
 @dataclass(frozen=True)

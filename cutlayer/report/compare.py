@@ -86,11 +86,15 @@ def _setups(a: Record, b: Record) -> list[dict[str, Any]]:
             continue
         entry: dict[str, Any] = {"setup": setup}
         for key in ("accuracy", "bytes"):
-            old, new = first[setup][key], second[setup][key]
+            old, new = (_whole(key, side[setup][key]) for side in (first, second))
             known = old is not None and new is not None
             entry |= {f"{key}_a": old, f"{key}_b": new, f"{key}_difference": new - old if known else None}  # type: ignore[operator]
         made.append(entry)
     return made
+
+
+def _whole(key: str, value: float | None) -> float | int | None:
+    return round(value) if value is not None and key == "bytes" else value
 
 
 def summary(made: Comparison) -> str:

@@ -143,7 +143,11 @@ def choice(record: Record) -> list[Block]:
     if made is None:
         return [Text("No recommendation was asked for.")]
     named = made["choice"]
-    first = f"Use {named}." if named else "None of the setups tested achieves what was asked for."
+    first = (
+        f"Use {'no defence' if named == 'none' else named}."
+        if named
+        else "None of the setups tested achieves what was asked for."
+    )
     change = made["what_would_change"]
     items = [f"Asked for: {joined(list(made['constraints'])) or 'nothing in particular'}."]
     items += [f"Why: {made['why']}"] if made["why"] else []

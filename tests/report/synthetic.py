@@ -17,7 +17,7 @@ HIDES = {  # setup -> (how much of an attack's advantage is left, what accuracy 
     ("gaussian-noise", "std=10"): (0.0, 0.60),
     ("hash", "bits=4"): (0.2, 0.85),
     ("hash", "bits=16"): (0.5, 0.93),
-    ("hash+max-norm", "bits=16"): (0.3, 0.92),
+    ("hash+max-norm", "bits=16+"): (0.3, 0.92),
     ("secure-sum", ""): (0.6, 0.95),
 }
 ATTACKS = {  # attack -> (target, attacker, victim, metric, baseline, baseline's name, perfect enough, granted)
@@ -157,10 +157,10 @@ def record(**changes: object) -> Record:
         ],
         "choice": {
             "choice": None,
-            "runner_up": "hash (bits=4)",
+            "runner_up": "hash:bits=4",
             "constraints": ["at most 2 points of accuracy lost", "threat: labels"],
             "why": "no setup within 2 points keeps every attack at its baseline.",
-            "what_would_change": ["allowing 10 points admits hash (bits=4)."],
+            "what_would_change": ["allowing 10 points admits hash:bits=4."],
             "pareto": [
                 {"defence": "none", "strength": "", **option, "leakage": 1.0},
                 {"defence": "hash", "strength": "bits=4", **option},

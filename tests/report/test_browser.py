@@ -14,6 +14,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from cutlayer.report.cells import setup_name
 from cutlayer.report.files import write_all
 from tests.report import synthetic
 from tests.report.test_html import evil_record
@@ -64,7 +65,7 @@ def findings(study):
     with (study / "findings.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             if row["status"] == "done":
-                name = f"{row['defence']} ({row['strength']})" if row["strength"] else row["defence"]
+                name = setup_name(row["defence"], row["strength"])
                 groups[row["attack"], name].append(row)
     return groups
 
@@ -98,7 +99,7 @@ def test_it_opens_without_an_error_and_asks_nobody(page):
 
 @pytest.mark.parametrize(
     ("attack", "setup"),
-    [("norm-score", "none"), ("model-inversion", "hash (bits=4)"), ("pgd", "gaussian-noise (std=1)")],
+    [("norm-score", "none"), ("model-inversion", "hash:bits=4"), ("pgd", "gaussian-noise:std=1")],
 )
 def test_a_cell_opens_the_numbers_of_findings_csv(page, findings, attack, setup):
     rows = findings[attack, setup]
@@ -138,7 +139,7 @@ def test_details_hold_columns_rates_and_pictures(page):
 
 
 def test_a_cell_that_does_not_apply_says_why(page):
-    button = cell(page, "binary-search", "hash (bits=4)")
+    button = cell(page, "binary-search", "hash:bits=4")
     assert button.text == "n/a"
     button.click()
     assert "does not apply: needs real-valued embeddings" in dialog(page).text
@@ -186,7 +187,7 @@ def test_the_keyboard_is_enough(page):
     first.send_keys(Keys.ARROW_RIGHT)
     page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     label = page.switch_to.active_element.get_attribute("aria-label")
-    assert label.startswith("norm-score, ") and "against gaussian-noise (std=0.1)" in label
+    assert label.startswith("norm-score, ") and "against gaussian-noise:std=0.1" in label
 
 
 def test_a_plot_shows_another_attack(page):

@@ -97,7 +97,7 @@ def test_the_verdict_comes_from_the_numbers(page, record):
     assert "unfinished: 1 of 120 findings are missing" in words
     assert "Without a defence, bank learns the features of shop" in words
     assert "contact of shop" in words
-    assert "Of 7 defended setups, gaussian-noise (std=10) holds every tested attack" in words
+    assert "Of 7 defended setups, gaussian-noise:std=10 holds every tested attack" in words
     quiet = [r | {"value": r["baseline"]} for r in record.rows if r["defence"] == "none"]
     assert "Even without a defence, no attack" in Page(html(Record("t", rows=quiet))).words()
     loud = [r for r in record.rows if r["strength"] != "std=10"]
@@ -112,8 +112,8 @@ def test_what_was_not_tested_is_listed(page):
 
 def test_a_recommendation_may_be_that_none_achieves_it(page, record):
     assert "None of the setups tested achieves what was asked for." in page.words()
-    named = dict(record.choice) | {"choice": "hash (bits=4)"}
-    assert "Use hash (bits=4)." in Page(html(synthetic.record(choice=named))).words()
+    named = dict(record.choice) | {"choice": "hash:bits=4"}
+    assert "Use hash:bits=4." in Page(html(synthetic.record(choice=named))).words()
     assert "Recommendation" not in Page(html(synthetic.record(choice=None))).words()
 
 
@@ -154,7 +154,7 @@ def test_markdown_has_the_same_sections_and_figures(page, record):
     for row in text.splitlines():
         if row.startswith("|"):
             assert len(re.findall(r"(?<!\\)\|", row)) >= 3
-    assert "gaussian-noise (std=10) holds every tested attack" in text and "nan" not in text.lower().split()
+    assert "gaussian-noise:std=10 holds every tested attack" in text and "nan" not in text.lower().split()
 
 
 def test_one_seed_without_an_interval_says_so():
@@ -186,4 +186,4 @@ def test_a_clean_sheet_says_which_attacks_did_not_run():
     rows = [r for r in synthetic.rows() if r["strength"] in ("", "std=10") and r["defence"] != "secure-sum"]
     lost = [r | {"status": "failed"} if (r["strength"], r["attack"]) == ("std=10", "pgd") else r for r in rows]
     words = Page(html(Record("t", rows=lost))).words()
-    assert "gaussian-noise (std=10) (1 attack failed or missing) holds every tested attack" in words
+    assert "gaussian-noise:std=10 (1 attack failed or missing) holds every tested attack" in words

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from cutlayer.errors import ConfigError, RunError
-from cutlayer.report.cells import cells, matrix
+from cutlayer.report.cells import cells, matrix, setup_name
 from cutlayer.report.record import COLUMNS, Record
 from tests.report import synthetic
 
@@ -76,9 +76,9 @@ def test_what_is_missing_is_marked():
 def test_cells_join_seeds_and_victims():
     found = {(c.setup, c.attack): c for c in cells(synthetic.record())}
     assert len(found) == len(synthetic.HIDES) * len(synthetic.ATTACKS)
-    assert found["gaussian-noise (std=1)", "pgd"].gaps == {"failed: the attack diverged": 1}
-    assert len(found["gaussian-noise (std=1)", "pgd"].done) == 2
-    assert found["hash (bits=4)", "binary-search"].victim == "shop"  # as elsewhere, though the finding has none
+    assert found["gaussian-noise:std=1", "pgd"].gaps == {"failed: the attack diverged": 1}
+    assert len(found["gaussian-noise:std=1", "pgd"].done) == 2
+    assert found["hash:bits=4", "binary-search"].victim == "shop"  # as elsewhere, though the finding has none
     assert found["secure-sum", "model-inversion"].gaps == {"missing": 1}
     setups, lines = matrix(list(found.values()))
     assert setups[0] == "none" and len(lines) == len(synthetic.ATTACKS)
@@ -113,3 +113,17 @@ def test_a_choice_is_checked():
         synthetic.record(choice=choice | {"constraints": "labels"})
     with pytest.raises(ConfigError, match="the choice to have why"):
         synthetic.record(choice={k: v for k, v in choice.items() if k != "why"})
+
+
+@pytest.mark.parametrize(
+    ("defence", "strength", "name"),
+    [
+        ("none", "", "none"),
+        ("gaussian-noise", "std=1e+05", "gaussian-noise:std=1e+05"),
+        ("hash+max-norm", "bits=8+", "hash:bits=8+max-norm"),
+        ("hash+label-dp", "bits=8+epsilon=2", "hash:bits=8+label-dp:epsilon=2"),
+        ("hash+max-norm", "bits=8", "hash+max-norm (bits=8)"),
+    ],
+)
+def test_a_setup_is_named_as_on_the_command_line(defence, strength, name):
+    assert setup_name(defence, strength) == name

@@ -1,0 +1,141 @@
+"""Gradient clusters: within one run each class has a direction in the gradients, so they sort the rows by class."""
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import log_softmax, logsumexp
+from sklearn.cluster import KMeans
+from sklearn.ensemble import ExtraTreesClassifier
+from torch import Generator, Tensor
+
+from cutlayer._validate import at_least
+from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.defence import Role
+from cutlayer.errors import Inapplicable
+from cutlayer.message import Kind
+from cutlayer.sparse import SparseRows
+from cutlayer.transcript import LAST
+from cutlayer.view import View
+
+Array = NDArray[np.float64]
+ROUNDS = 60  # of expectation and maximisation, at most
+RIDGE = 1e-3  # of the pooled covariance, relative to its mean variance
+SURE = 1e-4  # change of the mean log-likelihood at which it has settled
+
+
+class GradientClusters(Attack):
+    """Read labels off the directions of gradients: a mixture with one component for each class.
+
+    A gradient is J^T (p - e_y), with J the private Jacobian of the top: which direction means which class is
+    secret, but it is the same for all rows of a run. So no shadow training is needed. Each row's direction is a
+    point; classes are components with a mean of their own and a common covariance. What the attacker's own
+    columns and a few known labels say about a row is its prior. Two starts are tried, from that prior and from
+    k-means with clusters named by it, and the one with the higher likelihood is kept: the truth plays no part.
+    Where several epochs were kept, the log-likelihoods of a row's messages add up.
+
+    Sees: the gradients that the label party sent, in the last `epochs` kept epochs.
+    Needs: `labels` rows with their labels; without any, clusters get numbers in the order of their size.
+    Specification: vflrecon, section 8.
+    Paper: ours; after Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
+    Countermeasures, whose attack it needs no shadow data for.
+    """
+
+    target: ClassVar[Target] = Target.LABELS
+    by: ClassVar[Role] = Role.FEATURE_PARTY
+
+    def __init__(self, *, labels: int = 40, epochs: int = 1) -> None:
+        at_least("labels", labels, 0)
+        at_least("epochs", epochs, 1)
+        self.labels = labels
+        self.epochs = epochs
+
+    @property
+    def asks(self) -> Asks:
+        """A few labelled rows."""
+        return Asks(labels=self.labels)
+
+    def run(self, view: View, rng: Generator) -> Guess:
+        """Fit the mixture and take each row's likeliest class."""
+        channel = view.channel(Kind.GRADIENT, peer=view.attacker)
+        if channel.entries["count"].sum() == 0:
+            raise Inapplicable("no gradients were kept")
+        rows, gradients, _ = channel.read(epoch=LAST if self.epochs == 1 else None)
+        kept, place = torch.unique(rows, return_inverse=True)
+        seed = int(torch.randint(2**31, (), generator=rng))
+        prior = self._prior(view, kept, seed)
+        points = directions(gradients.flatten(1).double().numpy())
+        best = fit(points, place.numpy(), prior, seed)
+        return Guess(kept, torch.from_numpy(best.argmax(axis=1)), Form.CLASSES)
+
+    def _prior(self, view: View, rows: Tensor, seed: int) -> Array:
+        """What own columns and known labels say about each row, as log-probabilities."""
+        classes, known = view.manifest.classes, view.hints.labels
+        flat = np.full((len(rows), classes), -np.log(classes))
+        own = view.own[view.attacker].features
+        if known is None or own is None or isinstance(own, SparseRows):
+            return flat
+        trees = ExtraTreesClassifier(200, random_state=seed, n_jobs=1)
+        trees.fit(own[known.rows].flatten(1).numpy(), known.values.numpy())
+        found = np.zeros((len(rows), classes))
+        found[:, trees.classes_] = trees.predict_proba(own[rows].flatten(1).numpy())
+        prior: Array = np.log((found + 0.05) / (1 + 0.05 * classes))
+        told = {int(row): int(value) for row, value in zip(known.rows, known.values, strict=True)}
+        for place, row in enumerate(rows.tolist()):
+            if row in told:
+                prior[place] = -30.0
+                prior[place, told[row]] = 0.0
+        return prior
+
+
+def directions(gradients: Array) -> Array:
+    """Rows of length 1 (0 stays 0), in the coordinates in which they vary."""
+    peak = np.abs(gradients).max(axis=1, keepdims=True)
+    scaled = gradients / np.where(peak > 0, peak, 1.0)  # or squares of small gradients underflow
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    points = scaled / np.where(length > 0, length, 1.0)
+    centred = points - points.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
+    kept: Array = centred @ axes[sizes > 1e-6 * max(sizes[0], 1e-300)].T
+    return kept
+
+
+def fit(points: Array, place: NDArray[np.int64], prior: Array, seed: int) -> Array:
+    """Log-probability of every class for every row, from the likelier of two starts."""
+    classes = prior.shape[1]
+    if not points.shape[1] or len(points) <= classes:
+        return prior
+    means = KMeans(classes, n_init=4, random_state=seed).fit(points)
+    hard = np.eye(classes)[means.labels_]
+    weight = np.exp(log_softmax(prior, axis=1))[place]
+    _, names = linear_sum_assignment(-(hard.T @ weight))
+    if np.allclose(prior, prior[:1]):  # nobody says which is which: by size
+        names = np.argsort(np.argsort(-hard.sum(axis=0)))
+    starts = [hard[:, np.argsort(names)], weight]
+    settled = [_settle(points, place, prior, start) for start in starts]
+    return max(settled, key=lambda found: found[1])[0]
+
+
+def _settle(points: Array, place: NDArray[np.int64], prior: Array, start: Array) -> tuple[Array, float]:
+    """Expectation and maximisation: class means, a pooled covariance, and each row's posterior."""
+    before, belief = -np.inf, start
+    posterior = prior
+    for _ in range(ROUNDS):
+        mass = belief.sum(axis=0) + 1e-9
+        centres = belief.T @ points / mass[:, None]
+        spread = points.T @ points - (centres.T * mass) @ centres
+        spread /= len(points)
+        spread += RIDGE * (np.trace(spread) / len(spread) + 1e-12) * np.eye(len(spread))
+        half = np.linalg.cholesky(np.linalg.inv(spread))
+        far = np.square((points @ half)[:, None] - (centres @ half)[None]).sum(axis=2)
+        fits = -0.5 * far + np.log(np.diag(half)).sum()
+        joint = np.array(prior)
+        np.add.at(joint, place, fits)
+        total = logsumexp(joint, axis=1, keepdims=True)
+        posterior, now = joint - total, float(total.mean())
+        if now - before < SURE * abs(now):
+            break
+        before, belief = now, np.exp(posterior)[place]
+    return posterior, now

@@ -1,0 +1,75 @@
+"""Gradient clusters: directions tell classes, with few labels or none; noise that drowns them does not."""
+
+import numpy as np
+import pytest
+
+import cutlayer as cl
+from cutlayer.attacks.gradient_clusters import GradientClusters, directions, fit
+from cutlayer.auditing import attack_run
+
+
+def toy(rows=600, classes=3, width=8, noise=0.05, seed=0):
+    """Gradients J^T (p - e_y) of a random Jacobian, and the labels."""
+    rng = np.random.default_rng(seed)
+    jacobian = rng.normal(size=(classes, width))
+    labels = rng.integers(0, classes, rows)
+    logits = rng.normal(size=(rows, classes))
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    gradients = (p - np.eye(classes)[labels]) @ jacobian
+    return gradients + noise * rng.normal(size=gradients.shape), labels
+
+
+def told(labels, classes, known):
+    prior = np.full((len(labels), classes), -np.log(classes))
+    prior[:known] = -30.0
+    prior[np.arange(known), labels[:known]] = 0.0
+    return prior
+
+
+def test_a_handful_of_labels_is_enough():
+    gradients, labels = toy()
+    found = fit(directions(gradients), np.arange(600), told(labels, 3, 9), seed=0)
+    assert (found.argmax(axis=1) == labels).mean() > 0.97
+    assert np.allclose(np.exp(found).sum(axis=1), 1)
+
+
+def test_without_labels_rows_are_sorted_all_the_same():
+    gradients, labels = toy()
+    found = fit(directions(gradients), np.arange(600), told(labels, 3, 0), seed=0).argmax(axis=1)
+    table = np.array([[((found == c) & (labels == y)).sum() for y in range(3)] for c in range(3)])
+    assert table.max(axis=1).sum() > 0.9 * 600
+
+
+def test_several_messages_of_a_row_add_up():
+    rng = np.random.default_rng(1)
+    clean, labels = toy(noise=0.0)
+    once, thrice = (np.concatenate([clean + 0.8 * rng.normal(size=clean.shape) for _ in range(n)]) for n in (1, 6))
+    right = []
+    for gradients in (once, thrice):
+        place = np.tile(np.arange(600), len(gradients) // 600)
+        found = fit(directions(gradients), place, told(labels, 3, 60), seed=0)
+        right.append((found.argmax(axis=1) == labels).mean())
+    assert right[1] > right[0] + 0.05
+
+
+def test_noise_that_drowns_directions_leaves_the_prior():
+    gradients, labels = toy(noise=100.0)
+    found = fit(directions(gradients), np.arange(600), told(labels, 3, 9), seed=0)
+    assert (found.argmax(axis=1) == labels)[9:].mean() < 0.45
+
+
+@pytest.mark.parametrize("gradients", [np.zeros((50, 4)), np.full((50, 4), 1e-30), np.ones((2, 4))])
+def test_nothing_to_see_is_no_error(gradients):
+    found = fit(directions(gradients), np.arange(len(gradients)), told(np.zeros(len(gradients), int), 3, 0), seed=0)
+    assert np.isfinite(found).all()
+
+
+def test_on_a_real_run_it_beats_own_columns_and_stops_at_noise():
+    task = cl.data.digits(parties=2)
+    recipe = cl.Recipe(epochs=3, batch_size=64)
+    (finding,) = attack_run(cl.train(task, recipe=recipe), [GradientClusters(labels=40)])
+    assert finding.value > finding.baseline + 0.15, finding
+    noise = cl.defences.GaussianNoise(std=10.0, on="gradient")
+    hidden = cl.train(task, recipe=recipe, defences=[noise])
+    (finding,) = attack_run(hidden, [GradientClusters(labels=40)])
+    assert finding.value < finding.baseline + 0.1, finding

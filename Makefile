@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help demo test lint types bench soak clean
 
 help:
-	@echo "make demo    train, attack and defend on handwritten digits; results in demo/ (no network after set-up)"
+	@echo "make demo    audit handwritten digits: defences, attacks, report.html in demo/ (no network after set-up)"
 	@echo "make test    lint, types and tests"
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict"
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
-	@$(BIN)/python examples/demo.py
+	@OMP_NUM_THREADS=1 $(BIN)/cutlayer audit --depth quick --out demo
 
 test: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

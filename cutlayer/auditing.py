@@ -19,6 +19,8 @@ from cutlayer.judge import Finding, Secret, judge
 from cutlayer.message import Kind, Phase
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.party import FeatureParty, Submitter
+from cutlayer.report.html import html
+from cutlayer.report.record import COLUMNS, WORDS, Record
 from cutlayer.run import Run, write_text
 from cutlayer.session import Session
 from cutlayer.training import train, using_threads
@@ -112,12 +114,23 @@ class Report:
     def save(self, path: Path | str) -> None:
         """Write the findings: .csv for all rows, .html for a page to look at."""
         path = Path(path)
-        if path.suffix == ".html":
-            from cutlayer.report.page import page
+        write_text(path, html(self.record()) if path.suffix == ".html" else self.to_csv())
 
-            write_text(path, page(self))
-        else:
-            write_text(path, self.to_csv())
+    def record(self) -> Record:
+        """The same as plain data, for a report."""
+        return Record(title="What each party can learn", rows=[_line(row) for row in self.rows])
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as a report wants it: unknown numbers are None, utility has one name."""
+    known = {
+        **row,
+        "accuracy": row["utility"],
+        "cell": f"{row['defence']} {row['attack']} {row['seed']}",
+        "strength": "",
+    }
+    found = {key: known.get(key, "" if key in WORDS else None) for key in COLUMNS}
+    return {key: None if value != value else value for key, value in found.items()}
 
 
 def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:

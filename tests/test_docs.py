@@ -133,9 +133,9 @@ def test_every_page_is_in_the_index():
     assert [p.name for p in (ROOT / "docs").glob("*-*.md") if f"({p.name})" not in index] == []
 
 
-def test_the_demo_runs_and_replaces_only_its_own_folder(tmp_path):
+def test_the_example_runs_and_replaces_only_its_own_folder(tmp_path):
     def demo():
-        command = [sys.executable, ROOT / "examples" / "demo.py", "--seeds", "1", "--out", tmp_path / "demo"]
+        command = [sys.executable, ROOT / "examples" / "digits.py", "--seeds", "1", "--out", tmp_path / "demo"]
         return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
     first = demo()

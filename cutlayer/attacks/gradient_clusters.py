@@ -7,8 +7,6 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_softmax, logsumexp
-from sklearn.cluster import KMeans
-from sklearn.ensemble import ExtraTreesClassifier
 from torch import Generator, Tensor
 
 from cutlayer._validate import at_least
@@ -77,6 +75,8 @@ class GradientClusters(Attack):
         own = view.own[view.attacker].features
         if known is None or own is None or isinstance(own, SparseRows):
             return flat
+        from sklearn.ensemble import ExtraTreesClassifier
+
         trees = ExtraTreesClassifier(200, random_state=seed, n_jobs=1)
         trees.fit(own[known.rows].flatten(1).numpy(), known.values.numpy())
         found = np.zeros((len(rows), classes))
@@ -107,6 +107,8 @@ def fit(points: Array, place: NDArray[np.int64], prior: Array, seed: int) -> Arr
     classes = prior.shape[1]
     if not points.shape[1] or len(points) <= classes:
         return prior
+    from sklearn.cluster import KMeans
+
     means = KMeans(classes, n_init=4, random_state=seed).fit(points)
     hard = np.eye(classes)[means.labels_]
     weight = np.exp(log_softmax(prior, axis=1))[place]

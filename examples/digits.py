@@ -1,4 +1,4 @@
-"""The demo: digits across two parties, undefended and defended, under four attacks. `make demo` runs it.
+"""Digits across two parties, undefended and defended, under four attacks: the pictures of the tutorial.
 
 Two tasks, on data that ships with scikit-learn. In both, party1 holds the labels and the left half
 of each image, party2 the right half.
@@ -185,9 +185,9 @@ def steps(console: Console, total: int) -> Iterator[Callable[[str], None]]:
 
 
 def check(out: Path) -> None:
-    """Refuse to replace a folder that the demo did not make."""
+    """Refuse to replace a folder that this script did not make."""
     if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= set(FILES)):
-        sys.exit(f"demo: {out} holds something else than the demo's files; move it away or choose another --out.")
+        sys.exit(f"{out} holds something else than this script's files; move it away or choose another --out.")
 
 
 def put(folder: Path, out: Path) -> None:
@@ -200,9 +200,9 @@ def put(folder: Path, out: Path) -> None:
 
 
 def main() -> None:
-    """Run the demo."""
+    """Run it."""
     parser = argparse.ArgumentParser(description="Train, defend and attack on handwritten digits.")
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the results (default: demo)")
+    parser.add_argument("--out", type=Path, default=Path("digits"), help="folder for the results (default: digits)")
     parser.add_argument("--seeds", type=int, default=5, help="how often each run is repeated (default: 5)")
     parser.add_argument("--docs", type=Path, help="copy the plots to this folder as well")
     options = parser.parse_args()
@@ -214,7 +214,7 @@ def main() -> None:
     with steps(console, 12 * options.seeds) as say:
         report, gallery = study(options.seeds, say)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".demo-", dir=options.out.parent))
+    folder = Path(tempfile.mkdtemp(prefix=".digits-", dir=options.out.parent))
     try:
         summary = report.summary()
         plots.trade_off(summary, folder / "trade-off.png")

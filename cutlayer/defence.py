@@ -12,7 +12,9 @@ from enum import Enum
 from typing import ClassVar
 
 from torch import Generator, Tensor, nn
+from torch.optim import Optimizer
 
+from cutlayer.recipe import Recipe
 from cutlayer.sparse import SparseRows
 from cutlayer.spec import describe
 from cutlayer.wire import Encoding
@@ -39,7 +41,7 @@ class Setting:
 
     party: str
     role: Role
-    part: str  # what is asked about: "features", "bottom", "top" or "labels"
+    part: str  # what is asked about: "features", "bottom", "top", "labels" or "optimiser"
     classes: int  # 0 for regression
     rng: Generator  # private to the party
     shared_seed: int  # the run's seed, known to all parties
@@ -60,6 +62,17 @@ class Local:
     classes: int = 0
     shared_seed: int = 0  # as in Setting
     private_seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How much a run released: what an accountant of privacy needs to know."""
+
+    rows: int  # that are trained on
+    batch_size: int
+    epochs: int
+    feature_parties: int
+    classes: int  # 0 for regression
 
 
 class Defence:
@@ -88,6 +101,15 @@ class Defence:
         label party for each embedding that arrives (then `local.labels` is set)."""
         return None
 
+    def optimiser(
+        self, optimiser: Optimizer, modules: Sequence[nn.Module], setting: Setting, recipe: Recipe
+    ) -> Optimizer:
+        """Return the optimiser to update a party's modules with instead (called once, before training).
+
+        `setting.rng` is the party's own stream, which is saved with it.
+        """
+        return optimiser
+
     def inspect(self, arrived: Mapping[str, Tensor], own: Tensor | None, local: Local) -> Tensor | None:
         """Look at what arrived, at the label party: raise ProtocolError, or return which rows look wrong."""
         return None
@@ -99,6 +121,10 @@ class Defence:
     def encoding(self, place: Place) -> Encoding | None:
         """Return how a payload is spelt on the wire, if this defence makes it special."""
         return None
+
+    def notes(self, course: Course) -> tuple[str, ...]:
+        """Return what the record of a run should say, such as the privacy that was spent."""
+        return ()
 
     def describe(self) -> str:
         """Return the command line's spelling: name and settings."""

@@ -8,6 +8,7 @@ party's business.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -35,6 +36,7 @@ class Trainee:
         self.stream = stream
         self.parameters = [p for module in modules.values() for p in module.parameters() if p.requires_grad]
         self.optimizer = recipe.optimizer(self.parameters) if self.parameters else None
+        self.replaced = False  # whether a defence put another optimiser in its place
 
     def begin_epoch(self, epoch: int) -> None:
         """Set this epoch's learning rate."""
@@ -54,6 +56,8 @@ class Trainee:
 
     def backward(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
         """Back-propagate through this party's graph."""
+        if self.replaced and self.optimizer:
+            self.optimizer.zero_grad(set_to_none=True)  # it may hold more than gradients
         for parameter in self.parameters:  # what optimizer.zero_grad does, without its bookkeeping
             parameter.grad = None
         torch.autograd.backward(tensors, gradients)
@@ -94,6 +98,20 @@ class Defended(Trainee):
         self.penalties = changes(defences, "penalty")
         self.inspectors = changes(defences, "inspect")
         self.encodings = {place: encoding_of(defences, place) for place in Place}
+        self._replace_optimiser(changes(defences, "optimiser"))
+
+    def _replace_optimiser(self, defences: Sequence[Defence]) -> None:
+        if not (defences and self.optimizer):
+            return
+        usual = self.optimizer
+        setting = replace(self.setting, part="optimiser", rng=self.stream.generator)
+        for defence in defences:
+            self.optimizer = defence.optimiser(self.optimizer, list(self.modules.values()), setting, self.recipe)
+        self.replaced = self.optimizer is not usual
+        if self.replaced and self.recipe.clip is not None:
+            raise ConfigError(
+                f"Expected no clip={self.recipe.clip} beside a defence that clips each row's gradient; leave it out."
+            )
 
     def local(self, place: Place, batch: Batch, **known: Any) -> Local:
         """What a defence may know about this batch."""
@@ -156,6 +174,8 @@ class EagerParty(FeatureParty):
         super().__init__(*arguments, **common)
         if type(self.cut).offer is not Cut.offer:
             raise ConfigError(f"Expected a cut of one message each way for look-ahead, got {describe(self.cut)}.")
+        if self.replaced:
+            raise ConfigError("Expected no look-ahead beside a defence that changes the optimiser; set it to 0.")
         self._copies: deque[list[Tensor]] = deque()  # of the batches under way, the oldest first
 
     def embed(self, inputs: Tensor | SparseRows, phase: Phase) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from cutlayer import checkpoint
 from cutlayer.data.task import Goal, Task
+from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
@@ -116,7 +117,7 @@ class Run:
             "bytes": self.transcript.traffic(),
             "models": {name: checkpoint.digest(model) for name, model in self.models.items()},
             "task": dict(self.task.source) or {"name": self.task.name},
-            "notes": list(self.task.notes),
+            "notes": [*self.task.notes, *self.notes()],
             "plan": plan_json(self.plan) | {"keep": str(self.transcript.keep)},
             "history": self.history,
             **self._flagged(),
@@ -126,6 +127,18 @@ class Run:
                 "python": platform.python_version(),
             },
         }
+
+    def notes(self) -> list[str]:
+        """What the defences have to say about this run, such as the privacy that was spent."""
+        task = self.task
+        course = Course(
+            rows=len(task.train),
+            batch_size=self.plan.recipe.batch_size,
+            epochs=len(self.history),
+            feature_parties=len(task.feature_parties),
+            classes=len(task.classes),
+        )
+        return [note for defence in self.plan.defences for note in defence.notes(course)]
 
     def _flagged(self) -> dict[str, dict[str, float]]:
         """If a defence flags rows: the share of training rows in the last epoch, and of test rows in prediction."""

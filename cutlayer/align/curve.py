@@ -15,12 +15,8 @@ others are drawn again, which costs the blind one bit of its 251.
 multiplication. A blinded point would show this one bit of its id, so ids are hashed to the curve only.
 """
 
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -28,9 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlayer import cores
 from cutlayer._validate import at_least
 from cutlayer.align import kernel
-from cutlayer.errors import ConfigError, ProtocolError, RunError
+from cutlayer.errors import ConfigError, ProtocolError
 
 Bytes = NDArray[np.uint8]
 
@@ -71,11 +68,6 @@ def draw_blind() -> tuple[bytes, bytes]:
     return blind, undo
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Curve:
     """Points of one alignment: the salt keeps ids of one federation from meeting those of another.
 
@@ -90,7 +82,7 @@ class Curve:
         for module in ("gmpy2", "cryptography.hazmat.primitives.asymmetric.x25519"):
             load(module)
         self.salt = salt
-        self.processes = processes or cores()
+        self.processes = processes or cores.count()
 
     def of_ids(self, ids: Sequence[bytes], scalar: bytes) -> Bytes:
         """scalar * H(id) for every id."""
@@ -109,18 +101,22 @@ class Curve:
             done = kernel.work(kernel.pack(items, scalar, salt))
         else:
             size = min(-(-count // self.processes), MOST_AT_ONCE)
-            jobs = (kernel.pack(items[start : start + size], scalar, salt) for start in range(0, count, size))
-            with ThreadPoolExecutor(self.processes) as pool:
-                done = b"".join(pool.map(_elsewhere, jobs))
+            done = b"".join(
+                cores.spread(
+                    kernel.__name__,
+                    None,
+                    -(-count // size),
+                    lambda job: kernel.pack(items[job * size : (job + 1) * size], scalar, salt),
+                    _proper,
+                    processes=self.processes,
+                    doing="multiplies points",
+                    instead="try processes=1",
+                )
+            )
         return np.frombuffer(done, np.uint8).reshape(count, kernel.POINT)
 
 
-def _elsewhere(job: bytes) -> bytes:
-    """Do a job in another process. What it says on standard error is dropped: it could quote the job."""
-    command = [sys.executable, "-P", kernel.__file__]
-    ended = subprocess.run(command, input=job, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    if ended.returncode == kernel.BAD_POINT:
+def _proper(_: int, points: bytes) -> bytes:
+    if not points:
         raise ValueError("a point of small order")
-    if ended.returncode:
-        raise RunError(f"A process that multiplies points ended with code {ended.returncode}; try processes=1.")
-    return ended.stdout
+    return points

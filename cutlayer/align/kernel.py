@@ -1,13 +1,11 @@
 """Curve25519, many points at a time: ids to points, and points times a scalar. Also a program for one more core.
 
-`curve.py` says what is computed and why. This file imports nothing of cutlayer, so a second process starts it
-by its path in a tenth of a second, where importing the package takes three: a job comes in on standard
-input and 32 bytes a point go out on standard output. Nothing is pickled or forked; secrets cross a pipe only.
+`curve.py` says what is computed and why. This file imports nothing of cutlayer, so that other processes start
+with it in a tenth of a second (cores.py): jobs go in, 32 bytes a point come out. Secrets cross a pipe only.
 """
 
 import hashlib
 import struct
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import accumulate, count, pairwise
@@ -25,7 +23,6 @@ SMALL = (  # u of every point whose order divides 8, on the curve or on its twis
 DOMAIN = b"cutlayer align: id to point, version 1"
 POINT = 32
 HEAD = struct.Struct(f"<?{POINT}sII")  # are these ids, scalar, length of salt, how many
-BAD_POINT = 3  # exit code
 
 
 def hash_to_points(names: Iterable[bytes], salt: bytes) -> Iterator[bytes]:
@@ -78,8 +75,10 @@ def work(job: bytes) -> bytes:
     return multiply(hash_to_points(names, salt), scalar)
 
 
-if __name__ == "__main__":
-    try:
-        sys.stdout.buffer.write(work(sys.stdin.buffer.read()))
-    except ValueError:
-        sys.exit(BAD_POINT)
+def serve(jobs: Iterator[bytes]) -> Iterator[bytes]:
+    """In another process: answer packed jobs, with nothing where a point has small order."""
+    for job in jobs:
+        try:
+            yield work(job)
+        except ValueError:
+            yield b""

@@ -146,7 +146,7 @@ def train(
     if json:
         show.dump(record)
         return
-    for note in task.notes:
+    for note in record["notes"]:
         typer.echo(f"note: {note}")
     metrics = [(name, value) for name, value in run.metrics.items()]
     show.table(f"{task.name}, test rows", ["metric", "value"], metrics)

@@ -7,24 +7,50 @@ mask modulo t on every coefficient, and two modulus switches, which also make it
 """
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cutlayer import cores
 from cutlayer.crypto import bodies, layout
+from cutlayer.crypto.blind import Blind, pack_job, pack_setup, shared
 from cutlayer.crypto.context import N, context_of
 from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
-from cutlayer.crypto.flood import flood
-from cutlayer.crypto.packing import Packing
-from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS, STATISTICAL_BITS
+from cutlayer.crypto.noisy import Noisy
+from cutlayer.crypto.parameters import BFV_SETS
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
-from cutlayer.crypto.spectrum import factors
-from cutlayer.errors import ConfigError, DataError, ProtocolError
+from cutlayer.errors import ConfigError, ProtocolError
 
 Words = NDArray[np.uint64]
+
+OPERANDS_ALONE = 300  # ciphertexts
+TERMS_ALONE = 3000  # products
+
+
+def spread(
+    module: str,
+    setup: bytes,
+    jobs: int,
+    job: Callable[[int], bytes],
+    then: Callable[[int, bytes], Any],
+    files: tuple[int, ...] = (),
+) -> list[Any]:
+    """SEAL holds Python's lock, so that more cores mean more processes. None of them ever holds a secret key."""
+    return cores.spread(
+        module,
+        setup,
+        jobs,
+        job,
+        then,
+        processes=cores.count(),
+        files=files,
+        doing="encrypts",
+        instead="memory may be short, and on one core (taskset -c 0) there is none",
+    )
 
 
 class BfvPublicKey(PublicKey):
@@ -35,58 +61,45 @@ class BfvPublicKey(PublicKey):
         ctx = self._context
         self._body = bodies.write_polynomials(words, ctx.primes[Form.KEY])
         self.parameters, self.key_id = ctx.parameters, identify(ctx.parameters, self._body)
-        self._key = ctx.context.from_public_str(ctx.prefix[Form.KEY] + words.tobytes())
-        self._encryptor = ctx.seal.Encryptor(ctx.context, self._key)
+        self._words, self._blind = words, Blind(ring.bits, words)
 
     def to_bytes(self) -> bytes:
         """The bytes that cross: 0.46 MB."""
         return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body)).wrap(self._body)
 
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
-        ctx, results = self._context, []
-        packing = ctx.packing(encrypted.source)
-        pieces = list(rows.chunks(packing.capacity))
-        for number, (some, span, places) in enumerate(packing.chunks(rows.shape[0])):
+        ctx, blind, packing = self._context, self._blind, self._context.packing(encrypted.source)
+        pieces, chunks = list(rows.chunks(packing.capacity)), list(packing.chunks(rows.shape[0]))
+        for piece in pieces if sanitise else ():
+            blind.check(piece.absolute_sum())
+
+        def cover(number: int) -> Words:
+            some, span, places = chunks[number]
+            polynomial = self.ring.uniform((N,))
+            polynomial[places] = mask[some, span]
+            return polynomial.view(np.uint64)
+
+        def job(number: int) -> tuple[int, PlainRows, Words]:
             block, piece = divmod(number, len(pieces))
-            operands = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
-            cover = self.ring.uniform((N,))
-            cover[places] = mask[some, span]
-            product = self._product(pieces[piece], packing, operands)
-            ctx.evaluator.add_plain_inplace(product, ctx.plain(cover.view(np.uint64)))
+            return block * packing.groups, pieces[piece], cover(number)
+
+        def result(_: int, answer: bytes) -> Any:
+            return ctx.cipher(ctx.prefix[Form.RESULT], np.frombuffer(answer, np.uint64))
+
+        if sanitise and cores.count() > 1 and len(chunks) > 1 and packing.terms(rows) >= TERMS_ALONE:
+            touched = np.unique(rows.columns // packing.group)
+            wanted = [block * packing.groups + int(group) for block in range(packing.blocks) for group in touched]
+            with shared(encrypted.parts, wanted) as file:
+                setup = pack_setup(self.ring.bits, packing, file, self._words)
+                return spread("cutlayer.crypto.blind", setup, len(chunks), lambda n: pack_job(*job(n)), result, (file,))
+        results = []
+        for first, piece, polynomial in map(job, range(len(chunks))):
+            product = blind.product(piece, packing, encrypted.parts.__getitem__, first)
+            blind.cover(product, polynomial)
             if sanitise:
-                self._sanitise(product, pieces[piece].absolute_sum())
-                ctx.evaluator.mod_switch_to_inplace(product, ctx.last)
+                blind.finish(product)
             results.append(product)
         return results
-
-    def _product(self, chunk: PlainRows, packing: Packing, operands: tuple[Any, ...]) -> Any:
-        """The bare sum of products; of all-zero rows a fresh zero, as SEAL has no ciphertext without randomness."""
-        ctx, total = self._context, None
-        for groups, table in packing.multipliers(chunk):
-            for group, factor in zip(groups, factors(ctx, self.ring.bits, table), strict=True):
-                term = ctx.evaluator.multiply_plain(operands[group], factor)
-                if total is None:
-                    total = term
-                else:
-                    ctx.evaluator.add_inplace(total, term)
-        if total is None:
-            return self._encryptor.encrypt_zero()
-        ctx.evaluator.transform_from_ntt_inplace(total)
-        return total
-
-    def _sanitise(self, product: Any, amplified: int) -> None:
-        """Add a fresh zero and the flood; refuse rows so large that their noise would show through it."""
-        ctx = self._context
-        noise = BFV_FRESH_NOISE * (amplified + 1)
-        if N * noise << STATISTICAL_BITS > 2 << ctx.flood_bits:
-            raise DataError(
-                f"Expected rows whose noise a flood of {ctx.flood_bits} bits can drown, but they sum to "
-                f"{amplified.bit_length()} bits; use fewer rows at once or a smaller fraction."
-            )
-        ctx.evaluator.add_inplace(product, self._encryptor.encrypt_zero())
-        drown = np.zeros((2, len(ctx.primes[Form.OPERAND]), N), np.uint64)
-        drown[0] = flood(ctx.flood_bits, ctx.primes[Form.OPERAND], N)
-        ctx.evaluator.add_inplace(product, ctx.cipher(ctx.first_prefix, drown))
 
     def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
         if form is Form.OPERAND:
@@ -113,9 +126,9 @@ class BfvSecretKey(SecretKey):
         secret, public = generator.secret_key(), generator.create_public_key()
         words = layout.residues(public.to_string(), len(ctx.primes[Form.KEY]), N)
         self.public: BfvPublicKey = BfvPublicKey(ring, words)
-        self._encryptor = ctx.seal.Encryptor(ctx.context, secret)
+        self._noisy = Noisy(ring.bits)
         self._decryptor = ctx.seal.Decryptor(ctx.context, secret)
-        self._factor = ctx.seal.Plaintext()  # the secret as a factor in NTT form, for `_reseed`
+        self._factor = ctx.seal.Plaintext()  # the secret as a factor in NTT form, for `_hide`
         count = len(ctx.primes[Form.OPERAND]) * N
         inside = secret.to_string()[layout.PLAIN_BYTES :][: 8 * count]
         self._factor.load_bytes(ctx.context, layout.plain_prefix(count, ctx.first) + inside)
@@ -125,27 +138,33 @@ class BfvSecretKey(SecretKey):
         ctx, (rows, columns) = self._context, self.public.ring.check(matrix).shape
         self.public._check_shape(rows, columns, for_rows + 1)
         source, seed = Source(rows, columns, for_rows), os.urandom(bodies.SEED_BYTES)
-        parts = tuple(
-            self._reseed(self._encryptor.encrypt_symmetric(ctx.plain(polynomial)), seed, index)
-            for index, polynomial in enumerate(ctx.packing(source).operand(matrix))
-        )
-        return Encrypted(self.public, Form.OPERAND, (rows, columns), source, parts, seed)
+        packing = ctx.packing(source)
+        parts: Sequence[Any]
+        if cores.count() > 1 and packing.operands >= OPERANDS_ALONE:
+            parts = spread(
+                "cutlayer.crypto.noisy",
+                self.public.ring.bits.to_bytes(1, "little"),
+                packing.operands,
+                lambda number: packing.polynomial(matrix, number).tobytes(),
+                lambda number, noisy: self._hide(np.frombuffer(noisy, np.uint64), seed, number),
+            )
+        else:
+            parts = [self._hide(self._noisy.words(each), seed, i) for i, each in enumerate(packing.operand(matrix))]
+        return Encrypted(self.public, Form.OPERAND, (rows, columns), source, tuple(parts), seed)
 
     def noise_budget(self, encrypted: Encrypted) -> int:
         """Bits of room left in the noisiest ciphertext; for one's own diagnosis only, never told to a peer."""
         return min(int(self._decryptor.invariant_noise_budget(part)) for part in encrypted.parts)
 
-    def _reseed(self, cipher: Any, seed: bytes, index: int) -> Any:
-        """From SEAL's (c0, a) to (c0 + (a - b)s, b), where b grows from the seed: the same number and noise."""
+    def _hide(self, noisy: Words, seed: bytes, index: int) -> Any:
+        """From m + e to (m + e - b s, b), where b grows from the seed. Here alone is the secret used."""
         ctx, primes = self._context, np.array(self._context.primes[Form.OPERAND], np.uint64)[:, None]
-        ctx.evaluator.transform_to_ntt_inplace(cipher)  # ready to multiply
-        words = layout.residues(cipher.to_string(), len(primes), N)
-        wanted = ctx.second_half(seed, index)
-        step = (words[1] + primes - wanted) % primes
-        moved = ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([step, step]))
+        second = ctx.second_half(seed, index)
+        moved = ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([second, second]))
         ctx.evaluator.multiply_plain_inplace(moved, self._factor)
-        first = (words[0] + layout.residues(moved.to_string(), len(primes), N)[0]) % primes
-        return ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([first, wanted]))
+        product = layout.residues(moved.to_string(), len(primes), N)[0]
+        first = (noisy.reshape(product.shape) + primes - product) % primes
+        return ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([first, second]))
 
     def _open(self, encrypted: Encrypted) -> Residues:
         packing = self._context.packing(encrypted.source)

@@ -91,14 +91,20 @@ class Packing:
 
     def operand(self, matrix: Integers) -> Iterator[Words]:
         """One polynomial per ciphertext of the matrix, block by block."""
-        for span in self.spans():
-            block = matrix[:, span].astype(np.uint64)
-            for start in range(0, self.rows, self.group):
-                polynomial = np.zeros(self.degree, np.uint64)
-                some = block[start : start + self.group]
-                for index, row in enumerate(some):
-                    polynomial[index * self.width : index * self.width + len(row)] = row
-                yield polynomial
+        return (self.polynomial(matrix, number) for number in range(self.operands))
+
+    def polynomial(self, matrix: Integers, number: int) -> Words:
+        """The polynomial of one ciphertext of the matrix."""
+        block, group = divmod(number, self.groups)
+        some = matrix[group * self.group : (group + 1) * self.group, block * self.width : (block + 1) * self.width]
+        polynomial = np.zeros(self.degree, np.uint64)
+        for index, row in enumerate(some):
+            polynomial[index * self.width : index * self.width + len(row)] = row
+        return polynomial
+
+    def terms(self, rows: PlainRows) -> int:
+        """About how many ciphertexts meet a multiplier in a product; never fewer."""
+        return min(len(rows.values) * self.blocks, self.results(rows.shape[0]) * self.groups)
 
     @property
     def run(self) -> int:

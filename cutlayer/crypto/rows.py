@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from cutlayer.errors import DataError
@@ -53,7 +52,9 @@ class PlainRows:
     def times(self, right: Integers) -> Integers:
         """The plain product, wrapping round at 2^64."""
         if self.whole is not None:
-            # torch's int64 product wraps round as NumPy's does, and is about 15 times faster.
+            import torch  # not above: processes that multiply (blind.py) start ten times faster without
+
+            # Its int64 product wraps round as NumPy's does, and is about 15 times faster.
             product = torch.from_numpy(np.ascontiguousarray(self.whole)) @ torch.from_numpy(np.ascontiguousarray(right))
             return np.asarray(product.numpy(), np.int64)
         out = np.zeros((self.shape[0], right.shape[1]), np.int64)

@@ -167,10 +167,10 @@ class Carrier:
                 self._early.append(event)
 
     def _message(self, came: Came, batch: Batch) -> Message:
-        arrived = came.message
-        if arrived.phase is not batch.phase:
+        arrived, form = came.message, came.message.form
+        if form.phase is not batch.phase:
             raise ProtocolError(f"Expected {came.peer} to {batch.phase.value} in step {batch.step}, got another phase.")
-        return Message(batch, arrived.sender, arrived.receiver, arrived.kind, arrived.payload, arrived.encoding)
+        return Message(batch, form.sender, form.receiver, form.kind, arrived.payload, form.encoding)
 
     def _event(self, doing: str) -> Said | Came | None:
         """The next event, for as long as the user allows; says who is missing, and who is back."""

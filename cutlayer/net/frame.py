@@ -9,8 +9,8 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import isfinite, prod
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,16 @@ LITTLE = sys.byteorder == "little"
 PART = 1 << 20  # bytes of payload in one frame
 ROOM = 1 << 16  # for all else in a frame; notes are parted alike
 DIMENSIONS = 6
-TYPES = {torch.float32: ("<f4", 1), torch.float64: ("<f8", 2), torch.int64: ("<i8", 3), torch.uint8: ("|u1", 4)}
-TYPE_OF = {number: (dtype, letters) for dtype, (letters, number) in TYPES.items()}
+TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
+TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
+LETTERS = {
+    torch.float16: np.dtype("<f2"),
+    torch.float32: np.dtype("<f4"),
+    torch.float64: np.dtype("<f8"),
+    torch.int64: np.dtype("<i8"),
+    torch.uint8: np.dtype("|u1"),
+}
+CROSSED = {Encoding.HALF: torch.float16, Encoding.BITS: torch.uint8}  # as what float32 crosses
 NUMBER = {kind: number for number, word in enumerate(schema.ENUMS["Kind"]) for kind in Kind if kind.name == word} | {
     phase: number for number, word in enumerate(schema.ENUMS["Phase"]) for phase in Phase if phase.name == word
 }
@@ -59,26 +67,36 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message as it came, before the receiver says which of its batches it belongs to."""
+class Form:
+    """What a header says about a message, once it has been checked."""
 
     sender: str
     receiver: str
-    step: int
     phase: Phase
     kind: Kind
-    payload: Tensor
+    dtype: torch.dtype
     encoding: Encoding
-    certificate: bytes = b""
-    signature: bytes = b""
+    shape: Shape
+    parts: int
+    size: int  # bytes on the wire
+
+
+class Arrived(NamedTuple):
+    """A message as it came, before the receiver says which of its batches it belongs to."""
+
+    form: Form
+    step: int
+    payload: Tensor
+    certificate: bytes
+    signature: bytes
 
 
 def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
     """A message as one or more protobuf tensors, each with its payload: a view, to be copied before the caller goes on.
     """
-    crossed = encode(message.payload.detach().cpu(), message.encoding).contiguous()
-    letters = "<f2" if crossed.dtype is torch.float16 else TYPES[crossed.dtype][0]
-    data = crossed.numpy().astype(letters, copy=False).reshape(-1).view(np.uint8).data
+    crossed = encode(message.payload, message.encoding)
+    numbers = np.ascontiguousarray(crossed.numpy(force=True), LETTERS[crossed.dtype])
+    data = numbers.reshape(-1).view(np.uint8).data
     parts = max(1, -(-len(data) // PART))
     for part in range(parts):
         tensor = schema.Tensor(
@@ -88,7 +106,7 @@ def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
             step=message.batch.step,
             phase=NUMBER[message.batch.phase],
             kind=NUMBER[message.kind],
-            type=TYPES[message.payload.dtype][1],
+            type=TYPES[message.payload.dtype],
             spelling=SPELT[message.encoding],
             shape=list(message.payload.shape),
             part=part,
@@ -109,32 +127,32 @@ class Decoder:
 
     def __init__(self, allowed: Allowed) -> None:
         self.allowed = allowed
-        self._first: Any = None
+        self._said: Any = None  # what the last header said that was checked: most messages say the same again
+        self._form: Form
+        self._step = 0  # of the message whose parts these are
         self._parts: list[bytes | memoryview] = []
 
     def add(self, tensor: Any, payload: bytes | memoryview) -> Arrived | None:
         """Take the next part; the whole message if this was its last."""
-        if self._first is None:
-            self._check(tensor)
-            self._first = tensor
-        elif not _goes_on(self._first, tensor, len(self._parts)):
-            raise ProtocolError(f"Expected the next part of a message of {self._first.sender}, got something else.")
-        wanted = self._size()
-        full = PART if tensor.part + 1 < tensor.parts else wanted - PART * (tensor.parts - 1)
+        said, step, part = _said(tensor), tensor.step, tensor.part
+        if self._parts and (said != self._said or step != self._step or part != len(self._parts)):
+            raise ProtocolError("Expected the next part of the message that was begun, got something else.")
+        if said != self._said:
+            self._form = self._check(tensor)
+            self._said = said
+        form, self._step = self._form, step
+        if part != len(self._parts):
+            raise ProtocolError(f"Expected the first part of a message from {form.sender}, got another.")
+        full = PART if part + 1 < form.parts else form.size - PART * part
         if len(payload) != full:
-            raise ProtocolError(f"Expected {full} bytes in a part from {tensor.sender}, got {len(payload)}.")
+            raise ProtocolError(f"Expected {full} bytes in a part from {form.sender}, got {len(payload)}.")
         self._parts.append(payload)
-        if len(self._parts) < tensor.parts:
+        if len(self._parts) < form.parts:
             return None
-        whole = bytearray().join(self._parts)  # the one copy: the tensor's own memory
-        self._first, self._parts = None, []
-        return _arrived(tensor, whole)
+        whole, self._parts = bytearray().join(self._parts), []  # the one copy: the tensor's own memory
+        return Arrived(form, step, _numbers(form, whole), tensor.certificate, tensor.signature)
 
-    def _size(self) -> int:
-        first = self._first
-        return _bytes(prod(first.shape), TYPE_OF[first.type][0], SPELLINGS[first.spelling])
-
-    def _check(self, tensor: Any) -> None:
+    def _check(self, tensor: Any) -> Form:
         """Refuse what the manifest does not allow, by what the first part says."""
         allowed, shape = self.allowed, tuple(tensor.shape)
         if tensor.run != allowed.run:
@@ -143,7 +161,7 @@ class Decoder:
             raise ProtocolError(f"Expected a message of {' or '.join(sorted(allowed.senders))}, got another sender's.")
         if tensor.kind not in KINDS or tensor.phase not in PHASES or tensor.type not in TYPE_OF:
             raise ProtocolError(f"Expected a known kind, phase and type from {tensor.sender}, got others.")
-        kind, dtype = KINDS[tensor.kind], TYPE_OF[tensor.type][0]
+        kind, dtype = KINDS[tensor.kind], TYPE_OF[tensor.type]
         if tensor.spelling not in SPELLINGS or (tensor.spelling and dtype is not torch.float32):
             raise ProtocolError(f"Expected a known spelling from {tensor.sender}, got another.")
         whole = prod(max(1, one) for one in shape[:DIMENSIONS])  # without rows, other dimensions still count
@@ -160,18 +178,26 @@ class Decoder:
             fits = fits and 0 < (shape[0] if shape else 0) <= allowed.rows
         if not fits:
             raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
-        count = _bytes(prod(shape), dtype, SPELLINGS[tensor.spelling])
-        if tensor.part != 0 or tensor.parts != max(1, -(-count // PART)):
+        encoding = SPELLINGS[tensor.spelling]
+        size = _bytes(prod(shape), dtype, encoding)
+        if tensor.parts != max(1, -(-size // PART)):
             raise ProtocolError(f"Expected the first part of a message from {tensor.sender}, got another.")
+        phase = PHASES[tensor.phase]
+        return Form(tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size)
 
 
-def _goes_on(first: Any, tensor: Any, part: int) -> bool:
-    """Whether a part belongs to the message that `first` began, and is its next one."""
-    same = ("run", "sender", "receiver", "step", "phase", "kind", "type", "spelling", "parts")
+def _said(tensor: Any) -> tuple[Any, ...]:
+    """All that a header says, but for what differs from one message or part to the next."""
     return (
-        tensor.part == part
-        and all(getattr(first, name) == getattr(tensor, name) for name in same)
-        and list(first.shape) == list(tensor.shape)
+        tensor.run,
+        tensor.sender,
+        tensor.receiver,
+        tensor.phase,
+        tensor.kind,
+        tensor.type,
+        tensor.spelling,
+        tensor.parts,
+        tuple(tensor.shape),
     )
 
 
@@ -182,31 +208,15 @@ def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
     return count * (2 if encoding is Encoding.HALF else dtype.itemsize)
 
 
-def _finite(payload: Tensor) -> bool:
-    """Whether all numbers are finite. A sum is: then they are; else a sum may have overflowed, so look again."""
-    return isfinite(float(payload.sum())) or bool(payload.isfinite().all())
-
-
-def _arrived(tensor: Any, data: bytearray) -> Arrived:
-    dtype, letters = TYPE_OF[tensor.type]
-    encoding, shape = SPELLINGS[tensor.spelling], tuple(tensor.shape)
-    letters = {Encoding.HALF: "<f2", Encoding.BITS: "|u1"}.get(encoding, letters)
-    numbers = np.frombuffer(data, letters)
+def _numbers(form: Form, data: bytearray) -> Tensor:
+    """The tensor that a message carries; it keeps `data` as its memory where it can."""
+    crossed = CROSSED.get(form.encoding, form.dtype)
+    numbers = np.frombuffer(data, LETTERS[crossed])
+    if crossed.is_floating_point and not np.isfinite(numbers).all():
+        raise ProtocolError(f"Expected finite numbers from {form.sender}, got others.")
+    if form.encoding is not Encoding.BITS:
+        numbers = numbers.reshape(form.shape)
     payload = torch.from_numpy(numbers if LITTLE else numbers.astype(numbers.dtype.newbyteorder("=")))
-    if encoding is not Encoding.BITS:
-        payload = payload.view(shape)
-    if encoding is not Encoding.PLAIN:
-        payload = decode(payload, encoding, torch.empty((), dtype=dtype).expand(shape))
-    if payload.is_floating_point() and not _finite(payload):
-        raise ProtocolError(f"Expected finite numbers from {tensor.sender}, got others.")
-    return Arrived(
-        tensor.sender,
-        tensor.receiver,
-        tensor.step,
-        PHASES[tensor.phase],
-        KINDS[tensor.kind],
-        payload,
-        encoding,
-        tensor.certificate,
-        tensor.signature,
-    )
+    if form.encoding is Encoding.PLAIN:
+        return payload
+    return decode(payload, form.encoding, torch.empty((), dtype=form.dtype).expand(form.shape))

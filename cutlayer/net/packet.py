@@ -4,8 +4,7 @@ The header is a protobuf `Frame`. The payload stays outside of it, since protobu
 """
 
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -16,8 +15,7 @@ from cutlayer.net.frame import PART, ROOM
 SIZE = struct.Struct("<I")
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Packet(NamedTuple):
     """A frame, and the payload of its tensor if it has one."""
 
     frame: Any
@@ -35,7 +33,7 @@ class Packet:
         """Read what a peer sent; its payload is a view of that, not a copy."""
         if not SIZE.size <= len(data) <= SIZE.size + ROOM + PART:
             raise ProtocolError(f"Expected a packet of at most {SIZE.size + ROOM + PART} bytes, got {len(data)}.")
-        end = SIZE.size + SIZE.unpack_from(data)[0]
+        end: int = SIZE.size + SIZE.unpack_from(data)[0]
         if end > min(len(data), SIZE.size + ROOM):
             raise ProtocolError(f"Expected a header of at most {ROOM} bytes in a packet, got another length.")
         try:

@@ -150,8 +150,8 @@ class Post:
         arrived = decoders[tensor.sender].add(tensor, payload)
         if arrived is None:
             return
-        if arrived.sender != peer and self.identity is not None:
-            self.identity.verify(arrived.certificate, arrived.sender, statement(tensor, payload), arrived.signature)
+        if tensor.sender != peer and self.identity is not None:
+            self.identity.verify(arrived.certificate, tensor.sender, statement(tensor, payload), arrived.signature)
         self.events.put(Came(peer, frame.generation, arrived))
 
     def _hand_on(self, peer: str, packet: Packet) -> None:

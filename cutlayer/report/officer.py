@@ -120,20 +120,26 @@ def _nothing() -> Text:
 
 def _who(found: Sequence[Cell], threat: str) -> Block:
     """The worst attack per victim and setup."""
-    head = ["who", "setup", "worst attack", "attacker knows", "measured by", "figure", "95% interval", "baseline"]
-    head += ["baseline is", "way to perfect", "reading", "model's utility"]
+    head = ["setup", "worst attack", "measured by", "figure", "95% interval", "baseline", "baseline is"]
+    head += ["way to perfect", "reading", "model's utility"]
     rows: list[list[Entry]] = []
+    who: list[str] = []
     for group_ in group((c for c in found if c.target == threat and c.done), lambda cell: cell.about).values():
         for setup, these in by_setup(group_).items():
             if (cell := worst(these)) is None:
                 continue
             direction = ", lower leaks more" if cell.metric == "mse" else ""
-            row: list[Entry] = [cell.about, setup, cell.attack, cell.done[0]["granted"] or "nothing"]
+            who.append(cell.about)
+            row: list[Entry] = [setup, cell.attack]
             row += [cell.metric + direction, cell.value.mean, interval(cell.value), cell.baseline]
             row += [cell.done[0]["baseline_name"], percent(cell.gain.mean), cell.standing.value]
             rows.append([*row, with_interval(cell.accuracy)])
     names = [threat] * len(rows)
     caption = f"{QUESTION[threat]} The attack that gets furthest, per setup."
+    if len(set(who)) == 1:
+        caption += f" In all lines {who[0]}."
+    elif who:
+        head, rows = ["who", *head], [[about, *row] for about, row in zip(who, rows, strict=True)]
     return Table(caption, head, rows, names) if rows else Text(f"{QUESTION[threat]} No attack gave a figure.")
 
 

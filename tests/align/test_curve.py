@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cutlayer import cores
 from cutlayer.align import curve, kernel
 from cutlayer.align.curve import Curve, draw_blind, draw_key, inverse
 from cutlayer.errors import ConfigError, ProtocolError, RunError
@@ -123,7 +124,7 @@ def test_small_points_are_refused(bad, processes, monkeypatch):
 
 def test_a_process_that_dies_is_reported(monkeypatch):
     monkeypatch.setattr(curve, "ALONE", 1)
-    monkeypatch.setattr(kernel, "__file__", "missing.py")
+    monkeypatch.setattr(cores, "__file__", "missing.py")
     with pytest.raises(RunError, match=r"ended with code 2; try processes=1"):
         Curve(SALT, 2).of_ids([b"a", b"b"], draw_key())
 

@@ -8,8 +8,21 @@ import cutlayer
 ROOT = Path(cutlayer.__file__).parent
 
 LAYERS = {
-    0: ("errors", "_validate", "version", "rng", "sparse", "spec", "wire", "message", "codebook", "sign", "crypto"),
-    1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary"),
+    0: (
+        "errors",
+        "_validate",
+        "version",
+        "rng",
+        "sparse",
+        "spec",
+        "wire",
+        "message",
+        "codebook",
+        "sign",
+        "crypto",
+        "cores",
+    ),
+    1: ("transcript", "cut", "defence", "view", "attack", "recipe", "metrics", "imaging", "binary", "accountant"),
     2: ("party", "cuts", "defences", "attacks", "align"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
     4: ("run", "training", "auditing", "words", "report", "study", "papers", "bench", "net"),

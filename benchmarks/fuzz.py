@@ -2,7 +2,7 @@
 
 Valid frames of every kind are mutated, by atheris where it is installed (`pip install atheris`; guided by the code that
 they reach) and by a mutator that knows the schema; what comes of it goes through all that looks at a peer's bytes
-before the party itself does. Only ProtocolError and protobuf's DecodeError may come out. Parts are made 64 bytes long,
+before the party itself does. Only ProtocolError may come out. Parts are made 64 bytes long,
 not 1 MiB, so that small inputs reach the code that puts parts together. tests/net/test_fuzz.py feeds the same target.
 """
 
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from google.protobuf.message import DecodeError
 
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
@@ -35,6 +34,7 @@ from cutlayer.net import frame, identity, schema
 from cutlayer.net.authority import Authority
 from cutlayer.net.handshake import Hello, Welcome, answer, differences, heard, proven, say, word
 from cutlayer.net.identity import Identity
+from cutlayer.net.packet import Packet
 from cutlayer.net.post import Came, Post
 from cutlayer.version import __version__
 from cutlayer.wire import Encoding
@@ -95,11 +95,12 @@ def make_keys(folder: Path) -> dict[str, Identity]:
 
 def _sent(message: Message, keys: Identity | None = None) -> bytes:
     frames = []
-    for number, tensor in enumerate(frame.frames(message, RUN), start=1):
+    for number, (tensor, payload) in enumerate(frame.frames(message, RUN), start=1):
         if keys is not None:
             tensor.certificate = keys.shown
-            tensor.signature = keys.sign(frame.statement(tensor, tensor.payload))
-        frames.append(schema.Frame(version=1, number=number, generation=1, tensor=tensor).SerializeToString())
+            tensor.signature = keys.sign(frame.statement(tensor, payload))
+        made = schema.Frame(version=1, number=number, generation=1, tensor=tensor)
+        frames.append(Packet(made, payload).to_bytes())
     return join(frames)
 
 
@@ -125,8 +126,8 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
         welcome,
         Welcome("1" * 32, False, 0, keys["bank"].shown.decode(), signature),
     ]
-    found = [join([say(one).SerializeToString()]) for one in words]
-    found.append(join([word("refused", {"differences": ["lr: here 1, at bank 2"]}).SerializeToString()]))
+    found = [join([say(one).to_bytes()]) for one in words]
+    found.append(join([word("refused", {"differences": ["lr: here 1, at bank 2"]}).to_bytes()]))
     notes = {
         "regroup": {},
         "state": {"steps": [200, 400], "aligned": None},
@@ -142,7 +143,7 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
     }
     for number, (topic, facts) in enumerate(notes.items(), start=1):
         note = schema.Note(topic=topic, text=json.dumps(facts))
-        found.append(join([schema.Frame(version=1, number=number, generation=1, note=note).SerializeToString()]))
+        found.append(join([Packet(schema.Frame(version=1, number=number, generation=1, note=note)).to_bytes()]))
     whole, real = torch.arange(32, dtype=torch.int64).view(8, 4), torch.linspace(-1, 1, 32).view(8, 4)
     octets = torch.arange(96, dtype=torch.uint8)
     plain = [
@@ -210,21 +211,21 @@ class Target:
         parsed = []
         for one in frames:
             try:
-                parsed.append(schema.Frame.FromString(one))
-            except DecodeError:
-                self._refused("not protobuf")
+                parsed.append(Packet.from_bytes(one))
+            except ProtocolError as error:
+                self._refused(str(error))
         taken = [0] * len(parsed)  # by how many of those who looked at it
         for post, peer in self.posts:
             for number in self._deliver(post, peer, parsed):
                 taken[number] += 1
-        for number, one in enumerate(parsed):
-            taken[number] += self._first_word(one)
+        for number, packet in enumerate(parsed):
+            taken[number] += self._first_word(packet)
         accepted = sum(map(bool, taken))
         tally.accepted += accepted
         tally.malformed += len(frames) - accepted
         self._weigh(len(data))
 
-    def _deliver(self, post: Post, peer: str, parsed: Sequence[Any]) -> list[int]:
+    def _deliver(self, post: Post, peer: str, parsed: Sequence[Packet]) -> list[int]:
         """Let a link take frames; after one that it refuses, and at first, it starts afresh with whatever is next."""
         link, stream, taken, fresh = post.links[peer], 0, [], True
         for number, one in enumerate(parsed):
@@ -232,7 +233,7 @@ class Target:
                 post.renew(peer)
                 link.greet()
                 stream, fresh = link.attach(0), False
-                link._seen = max(0, one.number - 1)
+                link._seen = max(0, one.frame.number - 1)
             try:
                 link.receive(stream, one)
             except ProtocolError as error:
@@ -242,7 +243,7 @@ class Target:
                 taken.append(number)
         return taken
 
-    def _first_word(self, one: Any) -> bool:
+    def _first_word(self, one: Packet) -> bool:
         try:
             hello = heard(one, Hello)
             said = json.loads(hello.manifest) if len(hello.manifest) < 10_000 else {}
@@ -280,6 +281,8 @@ class Target:
         for link in self.posts[0][0].links.values():  # what was handed on
             link._kept.clear()
             link._number = link._said = 0
+            while not link._line.empty():
+                link._line.get()
 
     def watch(self, data: bytes, trace: bool = False) -> None:
         """Feed an input, and note whatever goes wrong with it."""
@@ -326,13 +329,15 @@ def mutate(data: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes:
 
 def _mutate_field(data: bytes, rng: random.Random) -> bytes:
     try:
-        made = schema.Frame.FromString(data)
-    except DecodeError:
+        made, payload = Packet.from_bytes(data)
+    except ProtocolError:
         return _mutate_bytes(data, rng)
     body = made.WhichOneof("body")
     message = getattr(made, body) if body and rng.random() < 0.8 else made
     chosen = rng.choice(message.DESCRIPTOR.fields)
-    if rng.random() < 0.1:
+    if payload and rng.random() < 0.1:
+        payload = _mutate_bytes(bytes(payload), rng)
+    elif rng.random() < 0.1:
         message.ClearField(chosen.name)
     elif chosen.name == "shape":
         shape = [*message.shape, rng.choice(NUMBERS)] if rng.random() < 0.3 else list(message.shape)
@@ -351,16 +356,17 @@ def _mutate_field(data: bytes, rng: random.Random) -> bytes:
         value = rng.choice(NUMBERS if narrow else LARGE)
         setattr(message, chosen.name, min(value, (1 << 31) - 1) if chosen.type == chosen.TYPE_ENUM else value)
     if body == "tensor" and rng.random() < 0.4:
-        _fit(made.tensor, rng)
-    return bytes(made.SerializeToString())
+        payload = _fit(made.tensor, payload, rng)
+    return Packet(made, payload).to_bytes()
 
 
-def _fit(tensor: Any, rng: random.Random) -> None:
+def _fit(tensor: Any, payload: bytes | memoryview, rng: random.Random) -> bytes | memoryview:
     """A payload as long as the rest of the message says, if that is one short part: else few get beyond its length."""
     size = {1: 4, 2: 8, 3: 8, 4: 1}.get(tensor.type, 1) * prod(tensor.shape)
     size = size // 2 if tensor.spelling == 1 else -(-size // 32) if tensor.spelling == 2 else size
     if size <= PART:
-        tensor.payload, tensor.part, tensor.parts = rng.randbytes(size), 0, 1
+        tensor.part, tensor.parts, payload = 0, 1, rng.randbytes(size)
+    return payload
 
 
 def _mutate_json(text: str, rng: random.Random) -> str:

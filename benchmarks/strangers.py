@@ -27,6 +27,7 @@ from cutlayer.net.dial import Dial
 from cutlayer.net.handshake import Hello, say
 from cutlayer.net.hub import Hub
 from cutlayer.net.identity import Identity
+from cutlayer.net.packet import Packet
 from cutlayer.net.post import Joined, Post, Said
 
 RESULTS = Path(__file__).parent.parent / "results" / "strangers.csv"
@@ -170,26 +171,26 @@ def join(scene: Scene, keys: Path, *words: Any) -> str:
     done = threading.Event()
 
     def requests() -> Iterator[bytes]:
-        yield from (one if isinstance(one, bytes) else one.SerializeToString() for one in words)
+        yield from (one if isinstance(one, bytes) else one.to_bytes() for one in words)
         done.wait(SECONDS)
 
     options = [*channel_options("bank"), ("grpc.use_local_subchannel_pool", 1)]
     with grpc.secure_channel(f"127.0.0.1:{scene.port}", credentials, options) as channel:
         try:
             first = next(channel.stream_stream(schema.JOIN)(requests(), timeout=SECONDS))
-            return str(schema.Frame.FromString(first).note.topic)
+            return str(Packet.from_bytes(first).frame.note.topic)
         except grpc.RpcError as error:
             return f"{error.code().name}: {error.details()}"
         finally:
             done.set()
 
 
-def hello(name: str, **changes: Any) -> Any:
+def hello(name: str, **changes: Any) -> Packet:
     """A valid first word, but for some changes to its frame."""
-    frame = say(Hello(name, "0" * 32, "", 0, '{"parties": ["bank", "shop", "cafe", "gone"]}'))
+    packet = say(Hello(name, "0" * 32, "", 0, '{"parties": ["bank", "shop", "cafe", "gone"]}'))
     for key, value in changes.items():
-        setattr(frame, key, value)
-    return frame
+        setattr(packet.frame, key, value)
+    return packet
 
 
 def other_authority(scene: Scene) -> Path:
@@ -275,8 +276,8 @@ STRANGERS: dict[str, Callable[[Scene], str]] = {
     "another party's name": lambda scene: join(scene, scene.keys["cafe"], hello("shop")),
     "a name outside the run": lambda scene: join(scene, scene.keys["guest"], hello("guest")),
     "another protocol version": lambda scene: join(scene, scene.keys["cafe"], hello("cafe", version=2)),
-    "no hello but a number": lambda scene: join(scene, scene.keys["cafe"], schema.Frame(version=1, number=1)),
-    "bytes that are no frame": lambda scene: join(scene, scene.keys["cafe"], b"\xff" * 100),
+    "no hello but a number": lambda scene: join(scene, scene.keys["cafe"], Packet(schema.Frame(version=1, number=1))),
+    "bytes that are no frame": lambda scene: join(scene, scene.keys["cafe"], b"\x04\0\0\0" + b"\xff" * 100),
 }
 SLOW: dict[str, Callable[[Scene], str]] = {
     "a silent party": lambda scene: join(scene, scene.keys["cafe"]),

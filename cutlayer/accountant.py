@@ -71,7 +71,7 @@ def _renyi(noise: float, rate: float, order: int) -> float:
         - lgamma(order - k + 1)
         + (order - k) * log1p(-rate)
         + k * log(rate)
-        + k * (k - 1) / (2 * noise**2)
+        + k * (k - 1) / (2 * noise * noise)
         for k in range(order + 1)
     ]
     top = max(terms)

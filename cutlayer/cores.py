@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -22,11 +22,28 @@ Process = subprocess.Popen[bytes]
 
 HEAD = struct.Struct("<Q")
 PIPE_BYTES = 1 << 20  # a few answers fit, so that a process goes on while the last one is read
+SETTINGS = {  # one thread each; and freed memory is kept, as fresh pages would cost a fifth of the time
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    **dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(1 << 28)),
+}
+
+_most = [1 << 16]
 
 
 def count() -> int:
     """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(here, _most[-1])
+
+
+@contextmanager
+def at_most(number: int) -> Iterator[None]:
+    """Use no more cores than this for a while."""
+    _most.append(number)
+    try:
+        yield
+    finally:
+        _most.pop()
 
 
 def spread(
@@ -37,7 +54,6 @@ def spread(
     then: Callable[[int, bytes], T],
     *,
     processes: int,
-    files: tuple[int, ...] = (),
     doing: str,
     instead: str,
 ) -> list[T]:
@@ -47,7 +63,6 @@ def spread(
     could quote a job: one sentence says what it was `doing` and what to do `instead`.
     """
     command = [sys.executable, "-P", __file__, module]
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     turns = [range(first, jobs, processes) for first in range(min(processes, jobs))]
 
     def feed(process: Process, turn: range) -> None:
@@ -78,8 +93,7 @@ def spread(
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     pipesize=PIPE_BYTES,
-                    pass_fds=files,
-                    env=os.environ | single,
+                    env=os.environ | SETTINGS,
                 )
                 started.append(stack.enter_context(process))
             fed = [threads.submit(feed, *pair) for pair in zip(started, turns, strict=True)]

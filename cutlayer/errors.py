@@ -6,6 +6,7 @@ CutlayerError            every error a user can cause; the command line prints i
 ├── ProtocolError        a message that does not follow the protocol (wrong step, shape, sender)
 ├── Inapplicable         an attack that cannot run on this view; the finding says why
 ├── RunError             a run folder that is missing, unfinished or damaged
+│   └── Diverged         training ran away: numbers are no longer finite
 └── Interrupted          the user stopped a run (Ctrl-C); says how to go on; exit 130
 """
 
@@ -28,6 +29,10 @@ class ProtocolError(CutlayerError):
 
 class RunError(CutlayerError):
     """A run folder that is missing, unfinished or damaged."""
+
+
+class Diverged(RunError):
+    """Training ran away: numbers are no longer finite."""
 
 
 class Interrupted(CutlayerError):

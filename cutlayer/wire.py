@@ -5,7 +5,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from cutlayer.errors import ProtocolError, RunError
+from cutlayer.errors import Diverged, ProtocolError
 
 
 class Encoding(Enum):
@@ -27,7 +27,7 @@ def encode(payload: Tensor, encoding: Encoding) -> Tensor:
         # Asking a GPU for an answer stalls it, and the receiver checks anyway (Hash.inspect).
         if payload.device.type == "cpu" and not bool((payload.abs() == 1).all()):
             if bool(payload.isnan().any()):
-                raise RunError("Training diverged: an embedding is not a number; use a smaller --lr.")
+                raise Diverged("Training diverged: an embedding is not a number; use a smaller --lr.")
             raise ProtocolError(
                 "Expected a code of +1 and -1 to pack, got other numbers; put hash after other defences."
             )

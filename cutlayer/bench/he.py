@@ -7,10 +7,14 @@ wanted, and 5,000 over one value per ciphertext, with at most 20 bytes per outpu
 `first_epoch_ratio` and `later_epoch_ratio` compare an epoch under the secure sum with one under an open sum;
 later ones are wanted at 1.5 at most.
 
+`wide_encrypt_speedup` is the wall time on one core over that on all, to encrypt a matrix of 4,000x64. On a busy
+machine it says little; `wide_encrypt_core_ratio` is all cores' work over one's.
+
 `phe` (3072 bits, gmpy2) is timed on a few outputs and scaled linearly, as its work is the same for
 every output; ours is timed whole. Packed `phe` holds as many values per plaintext as our own Paillier.
 """
 
+import resource
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cutlayer import cores
 from cutlayer.crypto import Bfv, Residues, Ring
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS
@@ -34,6 +39,7 @@ from cutlayer.rng import generator, numpy_generator
 from cutlayer.training import using_threads
 
 BATCH, SHAPES = 256, ((32, 64), (128, 128))
+WIDE = (4000, 64)
 KEY_BITS = PAILLIER_KEY_BITS
 SINGLES = 2  # outputs timed with one value per ciphertext
 
@@ -132,7 +138,39 @@ def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, to
             f"bytes_per_output_{name}": ours.bytes / (BATCH * shape[1]),
             **{f"seconds_{side}_{name}": value for side, value in best.items()},
         }
-    return {"ratio": result[f"ratio_packed_{'x'.join(map(str, SHAPES[0]))}"], **result, **epochs(repeats)}
+    return {
+        "ratio": result[f"ratio_packed_{'x'.join(map(str, SHAPES[0]))}"],
+        **result,
+        **wide(repeats),
+        **epochs(repeats),
+    }
+
+
+def wide(repeats: int) -> dict[str, Any]:
+    """Encrypt a wide layer on one core and on all, the fastest of some turns each."""
+    ring, most = Ring(), cores.count()
+    secret, matrix = Bfv(ring).generate(), ring.uniform(WIDE)
+    spent: dict[int, list[tuple[float, float]]] = {1: [], most: []}
+    for number in (1, most) * repeats:
+        start, used = time.perf_counter(), core_seconds()
+        with cores.at_most(number):
+            operand = secret.encrypt(matrix)
+        spent[number].append((time.perf_counter() - start, core_seconds() - used))
+        if not np.array_equal(secret.decrypt(operand), matrix):
+            raise ConfigError("The encrypted matrix differs from the plain one: do not trust this machine.")
+    one, many = (np.array(spent[number]).min(axis=0).tolist() for number in (1, most))
+    return {
+        "cores": most,
+        "wide_encrypt_speedup": one[0] / many[0],
+        "wide_encrypt_core_ratio": many[1] / one[1],
+        "wide_encrypt_seconds_one_core": one[0],
+    }
+
+
+def core_seconds() -> float:
+    """Time on cores of this process and of those it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def epochs(repeats: int) -> dict[str, float]:

@@ -39,6 +39,7 @@ from cutlayer.rng import generator
 SIZE = 64 * 1024
 TURNS, WARM = 600, 100
 PARTIES = ("a", "b")
+NO_ROWS = torch.empty(0)  # which rows a message is about is not sent
 TASKS = {
     "mlp": {"shape": (392,), "rows": 15_360, "bottom": "mlp:hidden=32", "epochs": 3},
     "lenet": {"shape": (1, 28, 14), "rows": 2_560, "bottom": "lenet", "epochs": 2},
@@ -175,7 +176,7 @@ def _post(folder: Path, name: str) -> Post:
 
 
 def _echo(post: Post, event: Any, step: int) -> None:
-    batch = Batch(step, Phase.TRAIN, torch.empty(0))
+    batch = Batch(step, Phase.TRAIN, NO_ROWS)
     post.send(Message(batch, post.name, post.peers[0], Kind.GRADIENT, event.message.payload))
 
 
@@ -194,7 +195,7 @@ def _ours(folder: Path) -> float:
         payload, steps = torch.zeros(256, 64), iter(range(TURNS + WARM + 1))
 
         def ping() -> None:
-            batch = Batch(next(steps), Phase.TRAIN, torch.empty(0))
+            batch = Batch(next(steps), Phase.TRAIN, NO_ROWS)
             post.send(Message(batch, "b", "a", Kind.EMBEDDING, payload))
             assert isinstance(post.events.get(timeout=10), Came)
 

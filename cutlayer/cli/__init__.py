@@ -6,7 +6,21 @@ from typing import Any
 
 import typer
 
-from cutlayer.cli import attack, audit, bench, compare, keys, ledger, listing, party, predict, report, reproduce, train
+from cutlayer.cli import (
+    align,
+    attack,
+    audit,
+    bench,
+    compare,
+    keys,
+    ledger,
+    listing,
+    party,
+    predict,
+    report,
+    reproduce,
+    train,
+)
 from cutlayer.errors import CutlayerError, Interrupted
 from cutlayer.version import __version__
 
@@ -27,6 +41,7 @@ app.command("compare", rich_help_panel="Simulate")(compare.compare)
 app.command("reproduce", rich_help_panel="Look")(reproduce.reproduce)
 app.command("list", rich_help_panel="Look")(listing.list_)
 app.command("bench", rich_help_panel="Look")(bench.bench)
+app.command("align", rich_help_panel="Deploy")(align.align)
 app.command("party", rich_help_panel="Deploy")(party.party)
 app.command("predict", rich_help_panel="Deploy")(predict.predict)
 app.add_typer(keys.app, name="keys", rich_help_panel="Deploy")

@@ -7,7 +7,7 @@ mask modulo t on every coefficient, and two modulus switches, which also make it
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,42 +15,21 @@ from numpy.typing import NDArray
 
 from cutlayer import cores
 from cutlayer.crypto import bodies, layout
-from cutlayer.crypto.blind import Blind, pack_job, pack_setup, shared
 from cutlayer.crypto.context import N, context_of
 from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
+from cutlayer.crypto.flood import flood
 from cutlayer.crypto.noisy import Noisy
-from cutlayer.crypto.parameters import BFV_SETS
+from cutlayer.crypto.packing import Packing
+from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS, STATISTICAL_BITS
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
-from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.crypto.spectrum import factors
+from cutlayer.errors import ConfigError, DataError, ProtocolError
 
 Words = NDArray[np.uint64]
 
-OPERANDS_ALONE = 300  # ciphertexts
-TERMS_ALONE = 3000  # products
-
-
-def spread(
-    module: str,
-    setup: bytes,
-    jobs: int,
-    job: Callable[[int], bytes],
-    then: Callable[[int, bytes], Any],
-    files: tuple[int, ...] = (),
-) -> list[Any]:
-    """SEAL holds Python's lock, so that more cores mean more processes. None of them ever holds a secret key."""
-    return cores.spread(
-        module,
-        setup,
-        jobs,
-        job,
-        then,
-        processes=cores.count(),
-        files=files,
-        doing="encrypts",
-        instead="memory may be short, and on one core (taskset -c 0) there is none",
-    )
+OPERANDS_ALONE = 400  # ciphertexts of a matrix, 3 ms each: fewer take longer on two cores, as processes must start
 
 
 class BfvPublicKey(PublicKey):
@@ -61,45 +40,58 @@ class BfvPublicKey(PublicKey):
         ctx = self._context
         self._body = bodies.write_polynomials(words, ctx.primes[Form.KEY])
         self.parameters, self.key_id = ctx.parameters, identify(ctx.parameters, self._body)
-        self._words, self._blind = words, Blind(ring.bits, words)
+        self._key = ctx.context.from_public_str(ctx.prefix[Form.KEY] + words.tobytes())
+        self._encryptor = ctx.seal.Encryptor(ctx.context, self._key)
 
     def to_bytes(self) -> bytes:
         """The bytes that cross: 0.46 MB."""
         return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body)).wrap(self._body)
 
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
-        ctx, blind, packing = self._context, self._blind, self._context.packing(encrypted.source)
-        pieces, chunks = list(rows.chunks(packing.capacity)), list(packing.chunks(rows.shape[0]))
-        for piece in pieces if sanitise else ():
-            blind.check(piece.absolute_sum())
-
-        def cover(number: int) -> Words:
-            some, span, places = chunks[number]
-            polynomial = self.ring.uniform((N,))
-            polynomial[places] = mask[some, span]
-            return polynomial.view(np.uint64)
-
-        def job(number: int) -> tuple[int, PlainRows, Words]:
+        ctx, results = self._context, []
+        packing = ctx.packing(encrypted.source)
+        pieces = list(rows.chunks(packing.capacity))
+        for number, (some, span, places) in enumerate(packing.chunks(rows.shape[0])):
             block, piece = divmod(number, len(pieces))
-            return block * packing.groups, pieces[piece], cover(number)
-
-        def result(_: int, answer: bytes) -> Any:
-            return ctx.cipher(ctx.prefix[Form.RESULT], np.frombuffer(answer, np.uint64))
-
-        if sanitise and cores.count() > 1 and len(chunks) > 1 and packing.terms(rows) >= TERMS_ALONE:
-            touched = np.unique(rows.columns // packing.group)
-            wanted = [block * packing.groups + int(group) for block in range(packing.blocks) for group in touched]
-            with shared(encrypted.parts, wanted) as file:
-                setup = pack_setup(self.ring.bits, packing, file, self._words)
-                return spread("cutlayer.crypto.blind", setup, len(chunks), lambda n: pack_job(*job(n)), result, (file,))
-        results = []
-        for first, piece, polynomial in map(job, range(len(chunks))):
-            product = blind.product(piece, packing, encrypted.parts.__getitem__, first)
-            blind.cover(product, polynomial)
+            operands = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
+            cover = self.ring.uniform((N,))
+            cover[places] = mask[some, span]
+            product = self._product(pieces[piece], packing, operands)
+            ctx.evaluator.add_plain_inplace(product, ctx.plain(cover.view(np.uint64)))
             if sanitise:
-                blind.finish(product)
+                self._sanitise(product, pieces[piece].absolute_sum())
+                ctx.evaluator.mod_switch_to_inplace(product, ctx.last)
             results.append(product)
         return results
+
+    def _product(self, chunk: PlainRows, packing: Packing, operands: tuple[Any, ...]) -> Any:
+        """The bare sum of products; of all-zero rows a fresh zero, as SEAL has no ciphertext without randomness."""
+        ctx, total = self._context, None
+        for groups, table in packing.multipliers(chunk):
+            for group, factor in zip(groups, factors(ctx, self.ring.bits, table), strict=True):
+                term = ctx.evaluator.multiply_plain(operands[group], factor)
+                if total is None:
+                    total = term
+                else:
+                    ctx.evaluator.add_inplace(total, term)
+        if total is None:
+            return self._encryptor.encrypt_zero()
+        ctx.evaluator.transform_from_ntt_inplace(total)
+        return total
+
+    def _sanitise(self, product: Any, amplified: int) -> None:
+        """Add a fresh zero and the flood; refuse rows so large that their noise would show through it."""
+        ctx = self._context
+        noise = BFV_FRESH_NOISE * (amplified + 1)
+        if N * noise << STATISTICAL_BITS > 2 << ctx.flood_bits:
+            raise DataError(
+                f"Expected rows whose noise a flood of {ctx.flood_bits} bits can drown, but they sum to "
+                f"{amplified.bit_length()} bits; use fewer rows at once or a smaller fraction."
+            )
+        ctx.evaluator.add_inplace(product, self._encryptor.encrypt_zero())
+        drown = np.zeros((2, len(ctx.primes[Form.OPERAND]), N), np.uint64)
+        drown[0] = flood(ctx.flood_bits, ctx.primes[Form.OPERAND], N)
+        ctx.evaluator.add_inplace(product, ctx.cipher(ctx.first_prefix, drown))
 
     def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
         if form is Form.OPERAND:
@@ -141,12 +133,15 @@ class BfvSecretKey(SecretKey):
         packing = ctx.packing(source)
         parts: Sequence[Any]
         if cores.count() > 1 and packing.operands >= OPERANDS_ALONE:
-            parts = spread(
+            parts = cores.spread(  # as processes: SEAL holds Python's lock
                 "cutlayer.crypto.noisy",
                 self.public.ring.bits.to_bytes(1, "little"),
                 packing.operands,
                 lambda number: packing.polynomial(matrix, number).tobytes(),
                 lambda number, noisy: self._hide(np.frombuffer(noisy, np.uint64), seed, number),
+                processes=cores.count(),
+                doing="encrypts",
+                instead="memory may be short, and on one core (taskset -c 0) there is none",
             )
         else:
             parts = [self._hide(self._noisy.words(each), seed, i) for i, each in enumerate(packing.operand(matrix))]

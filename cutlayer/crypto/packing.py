@@ -102,10 +102,6 @@ class Packing:
             polynomial[index * self.width : index * self.width + len(row)] = row
         return polynomial
 
-    def terms(self, rows: PlainRows) -> int:
-        """About how many ciphertexts meet a multiplier in a product; never fewer."""
-        return min(len(rows.values) * self.blocks, self.results(rows.shape[0]) * self.groups)
-
     @property
     def run(self) -> int:
         """The largest power of two that divides the width: every multiplier is a polynomial in X^run."""

@@ -15,7 +15,7 @@ import numpy as np
 from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS, PAILLIER_MOST_BITS, PAILLIER_TEST_BITS, SECURITY_BITS
-from cutlayer.crypto.powers import products
+from cutlayer.crypto.powers import products, threaded
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
@@ -61,13 +61,18 @@ class PaillierPublicKey(PublicKey):
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
         slots = self.slots(encrypted.shape[0])
         across = slots.across(encrypted.shape[1])
-        blocks = [list(products(rows, encrypted.parts[b::across], self.square)) for b in range(across)]
-        results = []
-        for index, row in enumerate(mask):
-            for block, cover in enumerate(slots.cover(row)):
-                covered = blocks[block][index] * (1 + self._gmp.mpz(cover) * self.n) % self.square
-                results.append(covered * self.fresh() % self.square if sanitise else covered)
-        return results
+
+        def block(number: int) -> list[Any]:
+            return list(products(rows, encrypted.parts[number::across], self.square))
+
+        def covered(pair: tuple[Any, int]) -> Any:
+            product = pair[0] * (1 + self._gmp.mpz(pair[1]) * self.n) % self.square
+            return product * self.fresh() % self.square if sanitise else product
+
+        blocks = threaded(block, range(across), self.bits)
+        bare = (product for row in zip(*blocks, strict=True) for product in row)
+        covers = (cover for row in mask for cover in slots.cover(row))
+        return threaded(covered, zip(bare, covers, strict=True), self.bits)
 
     def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
         return shape[0] * self.slots(source.rows).across(shape[1]) * self.part_bytes
@@ -106,11 +111,12 @@ class PaillierSecretKey(SecretKey):
         rows, columns = self.public.ring.check(matrix).shape
         self.public._check_shape(rows, columns)
         slots, n = self.public.slots(rows), self.public.n
-        parts = tuple(
-            (1 + self._gmp.mpz(plain) * n) * self._fresh() % self.public.square
-            for row in self.public.ring.centred(matrix)
-            for plain in slots.fill(row)
-        )
+
+        def part(plain: int) -> Any:
+            return (1 + self._gmp.mpz(plain) * n) * self._fresh() % self.public.square
+
+        plains = (plain for row in self.public.ring.centred(matrix) for plain in slots.fill(row))
+        parts = tuple(threaded(part, plains, self.public.bits))
         return Encrypted(self.public, Form.OPERAND, (rows, columns), Source(rows, columns, for_rows), parts)
 
     def _fresh(self) -> Any:
@@ -127,7 +133,7 @@ class PaillierSecretKey(SecretKey):
     def _open(self, encrypted: Encrypted) -> Residues:
         slots = self.public.slots(encrypted.source.rows)
         rows, columns = encrypted.shape
-        numbers = [self._number(part) for part in encrypted.parts]
+        numbers = threaded(self._number, encrypted.parts, self.public.bits)
         if encrypted.form is Form.OPERAND:
             numbers = [slots.signed(number, int(self.public.n)) for number in numbers]
         across = slots.across(columns)

@@ -1,14 +1,35 @@
-"""Products of powers, `prod_i base_i^x_i` for many rows x at once: every base's powers are worked out once."""
+"""Products of powers, `prod_i base_i^x_i` for many rows x at once: every base's powers are worked out once.
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+GMP lets go of Python's lock while it works, if it is asked to, so that threads use all cores.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 
+from cutlayer import cores
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.rows import PlainRows
 
+A = TypeVar("A")
+B = TypeVar("B")
+
 WINDOW = 4  # bits looked up at a time
+BITS_ALONE = 2048  # numbers of fewer bits (keys for tests) multiply faster than threads take turns
+
+
+def threaded(function: Callable[[A], B], items: Iterable[A], bits: int) -> list[B]:
+    """`function` of every item, on all cores; `bits` says how large the numbers are that it multiplies."""
+    if cores.count() == 1 or bits < BITS_ALONE:
+        return list(map(function, items))
+    with ThreadPoolExecutor(cores.count(), initializer=_let_go) as threads:
+        return list(threads.map(function, items))
+
+
+def _let_go() -> None:
+    load("gmpy2").get_context().allow_release_gil = True  # of this thread only
 
 
 def table(base: Any, digits: int, modulus: Any) -> list[list[Any]]:

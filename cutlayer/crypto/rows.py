@@ -52,7 +52,7 @@ class PlainRows:
     def times(self, right: Integers) -> Integers:
         """The plain product, wrapping round at 2^64."""
         if self.whole is not None:
-            import torch  # not above: processes that multiply (blind.py) start ten times faster without
+            import torch  # not above: processes that encrypt (noisy.py) start ten times faster without
 
             # Its int64 product wraps round as NumPy's does, and is about 15 times faster.
             product = torch.from_numpy(np.ascontiguousarray(self.whole)) @ torch.from_numpy(np.ascontiguousarray(right))

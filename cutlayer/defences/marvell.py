@@ -92,7 +92,7 @@ class Marvell(Defence):
             return payload
         noise = self._noise(spread / squared, other / squared, rows.shape[1], count / len(labels))
         along = torch.where(labels, noise.along1 - noise.across1, noise.along0 - noise.across0).clamp(min=0).sqrt()
-        across = torch.where(labels, noise.across1, noise.across0).mul(squared).sqrt()
+        across = torch.where(labels, noise.across1, noise.across0).sqrt() * sqrt(squared)
         # `along` is still in units of |gap|, so that it times the gap itself is the noise
         blur = normal_like(rows[:, :1], local.rng) * along[:, None].to(rows) * gap.to(rows)
         blur = blur + normal_like(rows, local.rng) * across[:, None].to(rows)

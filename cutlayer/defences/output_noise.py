@@ -1,5 +1,6 @@
 """Output noise: blur the loss's gradient at the logits, before it flows back."""
 
+from math import sqrt
 from typing import ClassVar, Literal
 
 from torch import Tensor
@@ -41,4 +42,4 @@ class OutputNoise(Defence):
         if local.place is not Place.LOGITS:
             return payload
         part = 1 / max(len(payload), 1) if self.unit == "row" else 1.0  # the loss is a mean over the batch
-        return payload + self.variance**0.5 * part * normal_like(payload, local.rng)
+        return payload + sqrt(self.variance) * part * normal_like(payload, local.rng)

@@ -29,7 +29,7 @@ ROOM = 1 << 16  # for all else in a frame; notes are parted alike
 DIMENSIONS = 6
 TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
 TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
-LETTERS = {
+LETTERS: dict[torch.dtype, np.dtype[Any]] = {
     torch.float16: np.dtype("<f2"),
     torch.float32: np.dtype("<f4"),
     torch.float64: np.dtype("<f8"),
@@ -91,28 +91,49 @@ class Arrived(NamedTuple):
     signature: bytes
 
 
-def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
-    """A message as one or more protobuf tensors, each with its payload: a view, to be copied before the caller goes on.
-    """
-    crossed = encode(message.payload, message.encoding)
-    numbers = np.ascontiguousarray(crossed.numpy(force=True), LETTERS[crossed.dtype])
-    data = numbers.reshape(-1).view(np.uint8).data
-    parts = max(1, -(-len(data) // PART))
-    for part in range(parts):
-        tensor = schema.Tensor(
-            run=run,
+class Encoder:
+    """Makes tensors and payloads of messages. Most headers say what the last one to the same receiver said."""
+
+    def __init__(self, run: bytes) -> None:
+        self.run = run
+        self._last: dict[str, tuple[Any, Any]] = {}  # by receiver: what the header says, and the header
+
+    def frames(self, message: Message) -> Iterator[tuple[Any, memoryview]]:
+        """A message as one or more protobuf tensors, each with a view of its payload, to be copied at once."""
+        crossed = encode(message.payload.detach().cpu(), message.encoding)
+        numbers = np.ascontiguousarray(crossed.numpy(), LETTERS[crossed.dtype])
+        data = numbers.data.cast("B") if numbers.size else memoryview(b"")
+        parts = max(1, -(-len(data) // PART))
+        for part in range(parts):
+            tensor = schema.Tensor()
+            tensor.CopyFrom(self._header(message))
+            tensor.step, tensor.part, tensor.parts = message.batch.step, part, parts
+            yield tensor, data[part * PART : (part + 1) * PART]
+
+    def _header(self, message: Message) -> Any:
+        """All that a message says about itself, but for step and parts."""
+        payload, phase = message.payload, message.batch.phase
+        says = (message.sender, phase, message.kind, message.encoding, payload.dtype, payload.shape)
+        last = self._last.get(message.receiver)
+        if last is not None and last[0] == says:
+            return last[1]
+        header = schema.Tensor(
+            run=self.run,
             sender=message.sender,
             receiver=message.receiver,
-            step=message.batch.step,
-            phase=NUMBER[message.batch.phase],
+            phase=NUMBER[phase],
             kind=NUMBER[message.kind],
-            type=TYPES[message.payload.dtype],
+            type=TYPES[payload.dtype],
             spelling=SPELT[message.encoding],
-            shape=list(message.payload.shape),
-            part=part,
-            parts=parts,
+            shape=list(payload.shape),
         )
-        yield tensor, data[part * PART : (part + 1) * PART]
+        self._last[message.receiver] = says, header
+        return header
+
+
+def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
+    """One message, by itself."""
+    return Encoder(run).frames(message)
 
 
 def statement(tensor: Any, payload: bytes | memoryview) -> bytes:
@@ -211,12 +232,16 @@ def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
 def _numbers(form: Form, data: bytearray) -> Tensor:
     """The tensor that a message carries; it keeps `data` as its memory where it can."""
     crossed = CROSSED.get(form.encoding, form.dtype)
+    if not data:
+        return torch.empty(form.shape, dtype=form.dtype)
     numbers = np.frombuffer(data, LETTERS[crossed])
     if crossed.is_floating_point and not np.isfinite(numbers).all():
         raise ProtocolError(f"Expected finite numbers from {form.sender}, got others.")
+    if not LITTLE:
+        data = bytearray(numbers.byteswap().tobytes())
+    payload = torch.frombuffer(data, dtype=crossed)
     if form.encoding is not Encoding.BITS:
-        numbers = numbers.reshape(form.shape)
-    payload = torch.from_numpy(numbers if LITTLE else numbers.astype(numbers.dtype.newbyteorder("=")))
+        payload = payload.view(form.shape)
     if form.encoding is Encoding.PLAIN:
         return payload
     return decode(payload, form.encoding, torch.empty((), dtype=form.dtype).expand(form.shape))

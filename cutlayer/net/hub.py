@@ -153,7 +153,7 @@ class Hub:
         link, why, identity = self.post.links[name], "it closed the connection", self.post.identity
 
         def end(reason: str) -> None:
-            self._refused(end_of(context.peer())[0], f"{name}'s certificate is no longer good: {reason}")
+            self.log(f"Hung up on {name}, whose certificate is no longer good: {reason}.")
             context.cancel()
 
         try:

@@ -49,11 +49,8 @@ class Link:
         """Number of the last frame that arrived."""
         return self._seen
 
-    def send(
-        self, generation: int, *, note: Any = None, tensor: Any = None, payload: bytes | memoryview = b""
-    ) -> None:
-        """Put a packet on its way; if there is no stream, it waits for one. It is made now: later, numbers may change.
-        """
+    def send(self, generation: int, *, note: Any = None, tensor: Any = None, payload: bytes | memoryview = b"") -> None:
+        """Put a packet on its way; if there is no stream, it waits for one. It is made now, of what holds now."""
         with self._lock:
             if self._strange:
                 return

@@ -189,7 +189,7 @@ def _optimiser(word: str) -> Optimiser:
 
 
 def _check_type(key: str, value: object, hint: Any) -> None:
-    kinds: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+    kinds: dict[Any, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bool: (bool,)}
     wanted = kinds.get(hint, (dict,) if key == "bottoms" else (list,))
     right = isinstance(value, wanted) and (isinstance(value, bool) == (hint is bool))
     if isinstance(value, list | dict) and right:

@@ -69,7 +69,20 @@ class Meeting:
         """Meet, and return where to go on."""
         return self._lead() if self.file.is_label_party else self._follow()
 
-    def _lead(self) -> Place:
+    def align(self) -> None:
+        """Meet, and part when this party has the alignment that all have."""
+        if self.file.is_label_party:
+            self._lead_alignment()
+        else:
+            self._follow_alignment()
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether this party has an alignment of its ids."""
+        return self._aligned() is not None
+
+    def _lead_alignment(self) -> list[set[int]]:
+        """Call all together, align if need be; the steps from which each can go on."""
         post, carrier, peers = self.post, self.carrier, self.post.peers
         carrier.wait_joined(peers)
         self.store.keep_json("manifest", self.file.run.to_json())  # by now all have agreed on it
@@ -85,6 +98,12 @@ class Meeting:
             self._keep_alignment(aligned, rows)
             self._tell_all("aligned", id=aligned)
             self.log(f"{len(rows)} rows are common to all parties.")
+            return []
+        return [set(self.store.steps()), *(_steps(states[peer], peer) for peer in peers)]
+
+    def _lead(self) -> Place:
+        post, carrier, peers = self.post, self.carrier, self.post.peers
+        steps = self._lead_alignment()
         holding, facts = self._settle(None)
         self._tell_all("facts", classes=facts.classes)
         part = None if holding.features is None else part_of(self.name, holding.features, facts, self.plan)
@@ -94,13 +113,13 @@ class Meeting:
         assert holding.labels is not None and holding.goal is not None
         labels = training_labels(holding.labels, holding.goal, holding.train)
         party = label_party(labels, part, shapes, facts, self.plan)
-        steps = [] if again else [set(self.store.steps()), *(_steps(states[peer], peer) for peer in peers)]
         step = max(set.intersection(*steps), default=0) if steps else 0
         trained = secrets.token_hex(8)
         self._tell_all("begin", step=step, trained=trained)
         return Place(party, holding, step, facts.classes, shapes, trained)
 
-    def _follow(self) -> Place:
+    def _follow_alignment(self) -> None:
+        """Come when called, say where this party stands, align if told to."""
         post, carrier, leader = self.post, self.carrier, self.file.run.label_party
         carrier.wait_joined([leader])
         self.store.keep_json("manifest", self.file.run.to_json())
@@ -114,6 +133,10 @@ class Meeting:
             said = carrier.note("aligned", [leader])[leader]
             self._keep_alignment(str(said.facts.get("id")), rows)
             self.log(f"{len(rows)} rows are common to all parties.")
+
+    def _follow(self) -> Place:
+        post, carrier, leader = self.post, self.carrier, self.file.run.label_party
+        self._follow_alignment()
         holding, facts = self._settle(carrier.note("facts", [leader])[leader].facts)
         assert holding.features is not None
         part: Part = part_of(self.name, holding.features, facts, self.plan)

@@ -14,7 +14,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from cutlayer import checkpoint
-from cutlayer.errors import ConfigError, CutlayerError, RunError
+from cutlayer.errors import ConfigError, CutlayerError, Diverged, RunError
 from cutlayer.metrics import utility
 from cutlayer.net.carry import Carrier, Regroup, Stopped
 from cutlayer.net.dial import Dial
@@ -40,6 +40,8 @@ Progress = Callable[[int, int, str], None]
 
 class Member:
     """What `cutlayer party` runs."""
+
+    purpose = ""  # of a process that does not train, so that one that does is refused, and told why
 
     def __init__(
         self,
@@ -114,6 +116,7 @@ class Member:
 
     def _connect(self) -> Hub | Dial:
         party, facts = self.file.party, self.run_.to_json()
+        facts |= {"purpose": self.purpose} if self.purpose else {}
         if self.file.is_label_party:
             hub = Hub(self.post, party.listen, facts, self.log)
             self.log(f"{party.name} listens at {party.listen.rpartition(':')[0]}:{hub.port}.")
@@ -180,7 +183,7 @@ class Member:
             loss = session.train_epoch(epoch, holding.train, on_step, done=count)
             if isinstance(party, LabelParty):
                 if loss != loss or loss in (float("inf"), float("-inf")):
-                    raise RunError(f"Training diverged in epoch {epoch}: use a smaller lr.")
+                    raise Diverged(f"Training diverged in epoch {epoch}: use a smaller lr.")
                 self.history.append({"epoch": epoch, "loss": loss})
             save(epoch + 1, 0)
 
@@ -238,15 +241,20 @@ class Member:
         else:
             self.store.keep_json("run", record)
             self.store.remove("pending")
-            self.carrier.leave(label)
-            self.post.tell(label, "bye")
-            self.post.drain([label], 5.0)
+            self._leave()
         return record
+
+    def _leave(self) -> None:
+        """A feature party says goodbye."""
+        label = self.run_.label_party
+        self.carrier.leave(label)
+        self.post.tell(label, "bye")
+        self.post.drain([label], 5.0)
 
     def _say_why(self, error: CutlayerError) -> None:
         """Tell the others that this ends the run for all; what exactly, is said here only: it may name columns."""
-        if isinstance(error, RunError | Stopped):
-            return
+        if isinstance(error, RunError | Stopped) and not isinstance(error, Diverged):
+            return  # a peer is missing, or knows already
         for peer in self.post.peers:
             self.post.tell(peer, "stopped", why=f"{type(error).__name__}, see what {self.file.party.name} says")
         self.post.drain(self.post.peers, 2.0)

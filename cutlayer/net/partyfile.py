@@ -80,13 +80,15 @@ def read_file(path: Path) -> PartyFile:
         raise ConfigError(f"Expected a party's file at {path}, found none; see `cutlayer party --example`.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Expected TOML in {path}, got something else: {error}.") from error
-    for section in found:
+    for section, values in found.items():
         one_of(f"section in {path.name}", section, ("party", "data", "run", "require", "serve"))
+        if not isinstance(values, dict):
+            raise ConfigError(f"Expected a section [{section}] in {path}, got {values!r}.")
     for section in ("party", "run"):
-        if not isinstance(found.get(section), dict):
+        if section not in found:
             raise ConfigError(f"Expected a section [{section}] in {path}, found none.")
     rules = found.get("require", {}).get("rules", [])
-    if set(found.get("require", {})) - {"rules"} or not all(isinstance(rule, str) for rule in rules):
+    if set(found.get("require", {})) - {"rules"} or not _texts(rules):
         raise ConfigError(f"Expected `rules`, a list of texts, in [require] of {path}.")
     made = PartyFile(
         path,
@@ -106,11 +108,15 @@ def _section(kind: Any, values: Mapping[str, Any], name: str) -> Any:
     for key, value in values.items():
         one_of(f"key in [{name}]", key, known)
         wanted = {"wait": (int, float), "seed": (int,), "columns": (list,)}.get(key, (str,))
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if not isinstance(value, wanted) or isinstance(value, bool) or (wanted == (list,) and not _texts(value)):
             raise ConfigError(f"Expected another value for {key} in [{name}], got {value!r}.")
     if name == "party" and "name" not in values:
         raise ConfigError("Expected a name in [party], found none.")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _check(file: PartyFile) -> None:

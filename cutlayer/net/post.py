@@ -14,7 +14,7 @@ from typing import Any
 from cutlayer.errors import CutlayerError, ProtocolError
 from cutlayer.message import Kind, Message
 from cutlayer.net import schema
-from cutlayer.net.frame import CAPS, NUMBER, PART, Allowed, Arrived, Decoder, frames, statement
+from cutlayer.net.frame import CAPS, NUMBER, PART, Allowed, Arrived, Decoder, Encoder, statement
 from cutlayer.net.identity import Identity
 from cutlayer.net.link import Link
 from cutlayer.net.packet import Packet
@@ -84,6 +84,7 @@ class Post:
         self.links = {peer: Link(peer, self._deliver) for peer in self.peers}
         if self.name == self.label_party:
             self.generation = 1 + secrets.randbits(48)  # so that no meeting has the number of a dead process's
+        self._encoder = Encoder(self.run)
         self.notice: Callable[[Event], None] = lambda event: None  # called in a stream's own thread
         self.allow({}, rows=1)
 
@@ -116,7 +117,7 @@ class Post:
     def send(self, message: Message) -> None:
         """Send a message; one to another feature party goes through the label party, signed."""
         through = message.receiver if message.receiver in self.links else self.label_party
-        for tensor, payload in frames(message, self.run):
+        for tensor, payload in self._encoder.frames(message):
             if through != message.receiver and self.identity is not None:
                 if tensor.parts > 1:
                     raise ProtocolError(f"Expected a message to {message.receiver} of at most {PART} bytes.")

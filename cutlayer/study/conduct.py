@@ -1,12 +1,12 @@
 """Conduct: do what is missing of a study, in this process or in others."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, as_completed
 from pathlib import Path
 from typing import Any
 
 from cutlayer.data.task import Task
-from cutlayer.errors import ConfigError
+from cutlayer.errors import ConfigError, RunError
 from cutlayer.report.record import Record
 from cutlayer.run import write_text
 from cutlayer.study.account import THREATS, Wish, line_of, record_of
@@ -44,7 +44,14 @@ def conduct(
         }
         for future in as_completed(futures):
             missing = futures[future]
-            for cell, outcome in zip(missing, future.result().values(), strict=True):
+            try:
+                found = future.result()
+            except BrokenExecutor as error:
+                raise RunError(
+                    f"A worker died, perhaps for lack of memory; what is done is in {folder}: the same command goes "
+                    "on, with fewer --workers if it happens again."
+                ) from error
+            for cell, outcome in zip(missing, found.values(), strict=True):
                 store.write(cell, outcome)
             done += len(missing)
             progress(done, len(cells), _best_so_far(cells, store, missing, outcomes))

@@ -4,8 +4,10 @@ from cutlayer.bench import he
 def test_the_benchmark_measures_both_sides_at_every_shape(monkeypatch):
     monkeypatch.setattr(he, "KEY_BITS", 512)
     monkeypatch.setattr(he, "SHAPES", ((3, 64),))
+    monkeypatch.setattr(he, "WIDE", (90, 64))
     result = he.measure(1)
     assert result["ratio"] == result["ratio_packed_3x64"] > 0
+    assert result["wide_encrypt_speedup"] > 0
     assert result["bytes_per_output_3x64"] <= 20 and result["seconds_bfv_3x64"] > 0
 
 

@@ -78,7 +78,7 @@ def test_from_a_sanitised_product_the_owner_does_no_better_than_a_coin(crime):
     """Given even the ciphertext before the modulus switches. 64 bits: beyond 12..52 has probability 1e-7."""
     secret, rows, operand, bare = crime
     cipher = copy_of(bare)
-    secret.public._blind.sanitise(cipher)
+    secret.public._sanitise(cipher, int(rows.sum()))
     found, prime = attack(operand, cipher)
     guess = (found > prime // 2).astype(np.int64)
     assert 12 <= int((guess == rows).sum()) <= 52
@@ -134,7 +134,7 @@ def test_a_fresh_zero_alone_does_not_help(crime):
     """It hides c1, but adds so little noise that least squares see through: the flood is needed as well."""
     secret, rows, operand, bare = crime
     cipher = copy_of(bare)
-    context_of(40).evaluator.add_inplace(cipher, secret.public._blind.encryptor.encrypt_zero())
+    context_of(40).evaluator.add_inplace(cipher, secret.public._encryptor.encrypt_zero())
     assert not np.array_equal(np.minimum(attack(operand, cipher)[0], 2).astype(np.int64), rows)
     assert np.array_equal(attack_noise(secret, operand, cipher), rows)
 
@@ -142,7 +142,7 @@ def test_a_fresh_zero_alone_does_not_help(crime):
 def test_from_flooded_noise_the_owner_does_no_better_than_a_coin(crime):
     secret, rows, operand, bare = crime
     cipher = copy_of(bare)
-    secret.public._blind.sanitise(cipher)
+    secret.public._sanitise(cipher, int(rows.sum()))
     assert np.abs(noise(secret, cipher)).max() > 2.0**115
     assert 12 <= int((attack_noise(secret, operand, cipher) == rows).sum()) <= 52
 

@@ -32,7 +32,7 @@ def test_ciphertext_bytes_are_a_prefix_and_residues(bits, request):
     words = layout.residues(data, 3, N)
     for index, prime in enumerate(context.primes[Form.OPERAND]):
         assert prime * 0.9 < words[:, index].max() < prime
-    key = secret.public._blind.key.to_string()
+    key = secret.public._key.to_string()
     assert key[: layout.CIPHER_BYTES] == context.prefix[Form.KEY] and len(key) == layout.CIPHER_BYTES + 64 * N
     primes = context.primes[Form.OPERAND]
     body = write_polynomials(words, primes)

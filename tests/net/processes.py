@@ -164,14 +164,14 @@ class Federation:
         path.write_text("\n".join(lines) + "\n")
         return path
 
-    def start(self, *names, run=None, **settings):
+    def start(self, *names, run=None, verb="party", **settings):
         """Start parties, all if none is named; the processes."""
         made = []
         for name in names or self.names:
             path, log = self.write(name, run), self.folder / f"{name}-{self._started}.log"
             self._started += 1
             options = ["--insecure"] if self.insecure else []
-            self.processes[name] = self.nursery.start(name, ["party", path, *options], log, **settings)
+            self.processes[name] = self.nursery.start(name, [verb, path, *options], log, **settings)
             made.append(self.processes[name])
         return made[0] if len(made) == 1 else made
 

@@ -69,10 +69,52 @@ def test_secure_sum_goes_on_after_a_party_dies(federate):
 @pytest.mark.parametrize(("parties", "regression"), [(2, True), (4, False)])
 def test_tables_meet_by_their_ids(federate, parties, regression):
     federation = federate(parties=parties, dataset=None, salt=SALT, epochs=4, insecure=parties == 2)
-    rng = random.Random(parties)
+    common = write_tables(federation, regression)
+    records = check(federation)
+    rows = records["party1"]["rows"]
+    assert rows["train"] + rows["test"] == len(common)
+    assert ("r2" in records["party1"]) == regression
+
+
+def test_aligning_alone_is_kept_for_training(federate):
+    federation = federate(parties=3, dataset=None, salt=SALT, epochs=2)
+    common = write_tables(federation, regression=False)
+    for process in federation.start(verb="align"):
+        assert process.end() == 0, process.stderr
+        assert f"rows common to all parties: {len(common)}" in process.stderr
+        assert "ids here: 330 usable, 0 rows without one, 0 repeated" in process.stderr
+        assert not (federation.kept(process.name) / "run.json").exists()
+    for process in federation.start(verb="align"):  # once more: nothing to do
+        assert process.end() == 0 and "Aligning" not in process.stderr
+        assert f"rows common to all parties: {len(common)}" in process.stderr
+    check(federation)
+    assert all("Aligning" not in process.stderr for process in federation.processes.values())
+    late = federation.start("party1", verb="align")
+    assert late.end() == 2 and "is finished" in late.stderr
+
+
+def test_who_trains_and_who_only_aligns_are_told_so(federate):
+    federation = federate(dataset=None, salt=SALT)
+    write_tables(federation, regression=False)
+    bank, shop = federation.start("party1"), federation.start("party2", verb="align")
+    assert shop.end() == 2 and 'purpose: here "align", at party1 "(nothing)"' in shop.stderr
+    bank.wait_says("party2 has another manifest")
+    assert federation.start("party2").end() == 0 and bank.end() == 0
+
+
+def test_the_rows_of_a_dataset_need_no_alignment(federate):
+    alone = federate().start("party1", verb="align")
+    assert alone.end() == 2 and "in order already" in alone.stderr
+
+
+def write_tables(federation, regression):
+    """A table for each party, with ids in many spellings; the people that all of them have."""
+    rng = random.Random(len(federation.names))
     people = [f"Person-{number}" for number in range(400)]
+    common = set(people)
     for place, name in enumerate(federation.names):
         held = rng.sample(people, 330)
+        common &= set(held)
         with (federation.folder / f"{name}.csv").open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["who", "town", "size", *(["y"] if not place else [])])
@@ -83,11 +125,4 @@ def test_tables_meet_by_their_ids(federate, parties, regression):
                 goal = f"{int(one[7:]) % 7 + rng.random():.2f}" if regression else ("no", "yes")[int(one[7:]) % 7 > 3]
                 table.writerow([spelt, town, size, *([goal] if not place else [])])
         federation.data[name] = {"table": f"{name}.csv", "id": "who", **({} if place else {"label": "y"})}
-    records = check(federation)
-    rows = records["party1"]["rows"]
-    common = set(people)
-    for name in federation.names:
-        with (federation.folder / f"{name}.csv").open() as file:
-            common &= {row["who"].strip().capitalize() for row in csv.DictReader(file)}
-    assert rows["train"] + rows["test"] == len(common)
-    assert ("r2" in records["party1"]) == regression
+    return common

@@ -11,10 +11,15 @@ from cutlayer.net import link as module
 from cutlayer.net import schema
 from cutlayer.net.frame import VERSION
 from cutlayer.net.link import Link
+from cutlayer.net.packet import Packet
 
 
 def note(text):
     return schema.Note(topic="test", text=str(text))
+
+
+def read(data):
+    return Packet.from_bytes(data).frame
 
 
 class End:
@@ -22,18 +27,14 @@ class End:
 
     def __init__(self, name):
         self.got = []
-        self.link = Link(name, lambda peer, frame: self.got.append(frame.note.text))
+        self.link = Link(name, lambda peer, packet: self.got.append(packet.frame.note.text))
         self.sent = []
-        self.stream, self.line = 0, []  # frames on their way from this end
-        self.yielded = 0
+        self.stream, self.line = 0, []  # packets on their way from this end
 
     def pump(self):
         """Put on the line what the link has to send, without waiting for more."""
-        while self.link._number > self.yielded or self.link._seen - self.link._said >= module.CONFIRM:
-            frame = schema.Frame()
-            frame.CopyFrom(next(self.source))
-            self.yielded = max(self.yielded, frame.number)
-            self.line.append(frame)
+        while not self.link._line.empty():
+            self.line.append(Packet.from_bytes(next(self.source)))
 
 
 class Pair:
@@ -48,15 +49,15 @@ class Pair:
         seen = [end.link.seen for end in self.ends]
         for end, other in zip(self.ends, reversed(seen), strict=True):
             end.stream = end.link.attach(other)
-            end.source, end.yielded, end.line = end.link.outgoing(end.stream), other, []
+            end.source, end.line = end.link.outgoing(end.stream), []
         self.open = True
 
     def carry(self, side, count):
         """Move frames from one end to the other."""
         end, other = self.ends[side], self.ends[1 - side]
         end.pump()
-        for frame in end.line[:count]:
-            other.link.receive(other.stream, frame)
+        for packet in end.line[:count]:
+            other.link.receive(other.stream, packet)
         del end.line[:count]
 
     def finish(self):
@@ -99,7 +100,8 @@ def test_any_interleaving_delivers_each_frame_once_and_in_order(todo):
         elif what == "again" and pair.open:  # frames that came already come once more
             end, other = pair.ends[how[0]], pair.ends[1 - how[0]]
             for number in range(max(1, other.link.seen - how[1]), other.link.seen + 1):
-                other.link.receive(other.stream, schema.Frame(version=VERSION, number=number, note=note("again")))
+                again = schema.Frame(version=VERSION, number=number, note=note("again"))
+                other.link.receive(other.stream, Packet(again))
     pair.finish()
     for end, other in (pair.ends, reversed(pair.ends)):
         assert other.got == end.sent
@@ -118,7 +120,7 @@ def test_what_nobody_answers_is_confirmed_all_the_same_so_that_little_is_kept():
 
 
 def frame(number, seen=0, version=VERSION):
-    return schema.Frame(version=version, number=number, seen=seen, note=note(number))
+    return Packet(schema.Frame(version=version, number=number, seen=seen, note=note(number)))
 
 
 @pytest.fixture
@@ -184,7 +186,7 @@ def test_a_reset_forgets_and_drops_what_was_meant_for_the_process_that_died(end)
     stream = end.link.attach(0)
     end.link.greet()
     end.link.send(2, note=note("new"))
-    first = next(end.link.outgoing(stream))
+    first = read(next(end.link.outgoing(stream)))
     assert (first.number, first.seen, first.note.text) == (1, 0, "new")
     end.link.receive(stream, frame(1))
     assert end.got == ["1", "1"]
@@ -197,7 +199,7 @@ def test_two_new_processes_in_a_row_need_two_greetings(end):
     end.link.send(1, note=note("to the first of them"))
     end.link.greet()
     end.link.send(1, note=note("to the second"))
-    assert next(end.link.outgoing(end.link.attach(0))).note.text == "to the second"
+    assert read(next(end.link.outgoing(end.link.attach(0)))).note.text == "to the second"
 
 
 def test_draining_ends_with_the_last_confirmation_or_with_the_stream(end):
@@ -218,11 +220,11 @@ def test_a_frame_is_never_overtaken_by_one_of_a_newer_stream():
     """The reader of an old stream is held in the midst of its delivery while a new stream is attached."""
     got, entered, go_on = [], threading.Event(), threading.Event()
 
-    def deliver(peer, frame):
-        if frame.number == 1:
+    def deliver(peer, packet):
+        if packet.frame.number == 1:
             entered.set()
             go_on.wait(10)
-        got.append(frame.number)
+        got.append(packet.frame.number)
 
     link = Link("peer", deliver)
     old = link.attach(0)
@@ -247,7 +249,7 @@ def test_senders_in_many_threads_lose_nothing():
     for one in threads:
         one.start()
     source = link.outgoing(stream)
-    numbers = [next(source).number for _ in range(4 * count)]
+    numbers = [read(next(source)).number for _ in range(4 * count)]
     assert numbers == list(range(1, 4 * count + 1))
     for one in threads:
         one.join()

@@ -1,13 +1,17 @@
 """Post and Carrier, without a network: two or three parties whose frames are carried by hand."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from cutlayer.errors import ProtocolError, RunError
+from cutlayer.errors import Diverged, ProtocolError, RunError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import frame, schema
 from cutlayer.net.carry import Carrier, Regroup, Stopped
 from cutlayer.net.frame import frames
+from cutlayer.net.member import Member
+from cutlayer.net.packet import Packet
 from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
 
 RUN = b"\x01" * 32
@@ -38,8 +42,17 @@ def arrive(to, peer, generation, body):
     """A frame from a peer, with the next number."""
     link = to.links[peer]
     number = link.seen + 1
-    bodies = {"note": body} if isinstance(body, schema.Note) else {"tensor": body}
-    link.receive(to.streams[peer], schema.Frame(version=frame.VERSION, number=number, generation=generation, **bodies))
+    made = schema.Frame(version=frame.VERSION, number=number, generation=generation)
+    if isinstance(body, schema.Note):
+        made.note.CopyFrom(body)
+    else:
+        made.tensor.CopyFrom(body[0])
+    link.receive(to.streams[peer], Packet(made, b"" if isinstance(body, schema.Note) else body[1]))
+
+
+def kept(of, peer):
+    """The frames that a post keeps for a peer."""
+    return [Packet.from_bytes(data).frame for _, data in of.links[peer]._kept]
 
 
 def say(to, peer, topic, text="{}", generation=None):
@@ -63,14 +76,14 @@ def test_what_is_handed_on_may_come_between_the_parts_of_another_message(monkeyp
     for tensor in (points[0], key, *points[1:]):
         arrive(shop, "bank", 1, tensor)
     came = [event.message for event in events(shop)]
-    assert [(one.sender, one.kind) for one in came] == [("port", Kind.SETUP), ("bank", Kind.POINTS)]
+    assert [(one.form.sender, one.form.kind) for one in came] == [("port", Kind.SETUP), ("bank", Kind.POINTS)]
 
 
 def test_the_label_party_hands_on_keys_of_this_meeting_and_nothing_else():
     bank = post("bank")
     key = next(frames(message("shop", "port", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN))
     arrive(bank, "shop", bank.generation, key)
-    assert [one.tensor.sender for one in bank.links["port"]._kept] == ["shop"] and not events(bank)
+    assert [one.tensor.sender for one in kept(bank, "port")] == ["shop"] and not events(bank)
     arrive(bank, "shop", bank.generation - 1, key)  # of an earlier meeting
     assert len(bank.links["port"]._kept) == 1
     for wrong in (
@@ -113,7 +126,7 @@ def test_what_the_label_partys_last_process_sent_is_forgotten_when_a_new_one_com
     with pytest.raises(Regroup):
         shop.either(("facts",), "bank")
     assert shop.post.generation == 0 and not shop._early and not shop._notes
-    assert not shop.post.links["bank"]._kept
+    assert not kept(shop.post, "bank")
     shop.post.tell("bank", "state")
     assert len(shop.post.links["bank"]._kept) == 1
 
@@ -151,7 +164,7 @@ def test_who_is_missing_is_said_at_once_and_to_those_who_cannot_see_it():
         bank.post.put(event)
         bank._event("for a test")
     assert bank.said == ["port is gone (lost); waiting for it, at most 60 seconds.", "port is here."]
-    told = [one.note.text for one in bank.post.links["shop"]._kept if one.note.topic == "missing"]
+    told = [one.note.text for one in kept(bank.post, "shop") if one.note.topic == "missing"]
     assert told == ['{"who": ["port"]}', '{"who": []}']
     shop = carrier("shop")
     for text in (*told, '{"who": ["rival", 3]}', '{"who": 3}', "{}"):
@@ -164,7 +177,7 @@ def test_who_is_missing_is_said_while_the_partys_own_thread_is_busy():
     bank, shop = carrier("bank"), carrier("shop")
     bank.post.put(Gone("port", "lost"))
     assert bank.said == ["port is gone (lost); waiting for it, at most 60 seconds."]
-    assert [one.note.text for one in bank.post.links["shop"]._kept] == ['{"who": ["port"]}']
+    assert [one.note.text for one in kept(bank.post, "shop")] == ['{"who": ["port"]}']
     say(shop.post, "bank", "missing", '{"who": ["port"]}')
     assert shop.said == ["bank waits for port."]
 
@@ -194,6 +207,14 @@ def test_a_peer_that_ends_the_run_or_breaks_the_protocol_ends_it_here_too():
     shop.post.events.put(Broke("bank", ProtocolError("odd")))
     with pytest.raises(ProtocolError, match="odd"):
         shop._event("for a test")
+
+
+@pytest.mark.parametrize(("error", "told"), [(Diverged("away"), 1), (RunError("missing"), 0), (Stopped("known"), 0)])
+def test_who_diverges_says_so_and_who_misses_a_peer_lets_the_others_wait(monkeypatch, error, told):
+    bank = post("bank", ("bank", "shop"))
+    monkeypatch.setattr(bank, "drain", lambda peers, timeout: None)
+    Member._say_why(SimpleNamespace(post=bank, file=SimpleNamespace(party=SimpleNamespace(name="bank"))), error)
+    assert [one.note.text for one in kept(bank, "shop")] == ['{"why": "Diverged, see what bank says"}'] * told
 
 
 def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():
@@ -226,7 +247,7 @@ def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():
 
     bank.post.events = Events(bank.post.events)
     bank.part(["shop"])
-    assert [one.note.topic for one in bank.post.links["shop"]._kept] == ["done", "bye"]
+    assert [one.note.topic for one in kept(bank.post, "shop")] == ["done", "bye"]
     bank.post.put(Gone("shop", "it closed the connection"))
     bank._event("for a test")
     assert not any("is gone" in line for line in bank.said), "whoever said goodbye may go"

@@ -1,5 +1,6 @@
 """Strangers at a real port, while an honest party goes on. The knocking hands are those of benchmarks/strangers.py."""
 
+import json
 import subprocess
 import sys
 import time
@@ -9,13 +10,14 @@ import pytest
 
 import tests.net  # noqa: F401  so that cutlayer.net is imported before grpc
 from benchmarks import strangers
-from cutlayer.net import door, hub
+from cutlayer.net import door, hub, watch
 from cutlayer.net.handshake import Hello, say
+from cutlayer.net.post import Broke, Gone, Joined
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory and the door are Linux's")
 ROOT = Path(__file__).parents[2]
 MEBI = 1 << 20
-TEXTS = {"nothing", "a TLS alert", "PERMISSION_DENIED: refused", "INTERNAL: Exception deserializing request!"}
+TEXTS = {"nothing", "a TLS alert", "PERMISSION_DENIED: refused"}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,40 @@ def test_a_party_that_was_let_in_once_is_refused_when_it_is_revoked(tmp_path):
         assert scene.goes_on() and scene.disturbed == []
 
 
+@pytest.mark.parametrize("revoked", ["gone", "bank"])
+def test_a_revocation_ends_streams_that_are_open(tmp_path, monkeypatch, revoked):
+    """At whichever end the list arrives: the bank hangs up on a party, or a party on the bank."""
+    monkeypatch.setattr(watch, "EVERY", 0.1)
+    with strangers.Scene(tmp_path) as scene:
+        post, dial = scene.dial("gone")
+        try:
+            assert isinstance(post.events.get(timeout=60), Joined)
+            assert until(lambda: scene.bank.links["gone"].is_open)
+            owner = "bank" if revoked == "gone" else "gone"
+            scene.authority.revoke(revoked)
+            (scene.keys[owner] / "crl.pem").write_bytes((scene.authority.folder / "crl.pem").read_bytes())
+            assert isinstance(post.events.get(timeout=60), Gone)
+            broke = post.events.get(timeout=60)  # it dials once more, and that is refused for good
+            assert isinstance(broke, Broke) and "refused" in str(broke.error)
+            assert until(lambda: any("no longer good: it was revoked" in line for line in scene.lines)), scene.lines
+            assert until(lambda: not scene.bank.links["gone"].is_open) and scene.goes_on() and scene.disturbed == []
+        finally:
+            dial.close()
+
+
+def test_a_list_that_is_being_copied_ends_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "EVERY", 1.0)
+    with strangers.Scene(tmp_path) as scene:
+        scene.authority.revoke("gone")
+        whole = (scene.authority.folder / "crl.pem").read_bytes()
+        path = scene.keys["bank"] / "crl.pem"
+        path.write_bytes(whole[:100])
+        time.sleep(1.1)  # one look finds half a list
+        path.write_bytes(whole)
+        time.sleep(2.2)
+        assert scene.goes_on() and scene.disturbed == []
+
+
 @pytest.mark.parametrize("seen", [5, 1 << 40])
 def test_a_party_that_has_seen_what_was_never_sent(scene, lines, seen):
     keys, bank = scene.keys["cafe"], scene.bank.incarnation
@@ -82,11 +118,17 @@ def test_a_party_that_has_seen_what_was_never_sent(scene, lines, seen):
 
 
 def test_a_manifest_that_makes_trouble_is_told_in_short_printable_lines(scene, lines):
-    manifest = '{"\\u001b[2J\\ud800": ' + "[" * 500 + "]" * 500 + ', "parties": "' + "x" * 100_000 + '"}'
+    manifest = '{"\\u001b[2J\\ud800": ' + "[" * 500 + "]" * 500 + ', "parties": "' + "x" * 40_000 + '"}'
     keys = scene.keys["cafe"]
     assert strangers.join(scene, keys, say(Hello("cafe", "0" * 32, "", 0, manifest))) == "refused"
     (line,) = [line for line in lines if line.startswith("cafe has another manifest: ")]
     assert line.isprintable() and len(line) < 3000
+
+
+def test_a_refusal_is_never_too_long_to_be_sent(scene):
+    manifest = json.dumps({f'"{number}' + '\\"' * 50: '"\\' * 40 for number in range(60)})
+    keys = scene.keys["cafe"]
+    assert strangers.join(scene, keys, say(Hello("cafe", "0" * 32, "", 0, manifest))) == "refused"
 
 
 def test_a_silent_party_is_cut_off(scene, lines, monkeypatch):

@@ -5,10 +5,11 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor, Executor, Future
 
 import pytest
 
-from cutlayer.errors import ConfigError
+from cutlayer.errors import ConfigError, RunError
 from cutlayer.report.record import CLOCK
 from cutlayer.study import work as working
 from cutlayer.study.cell import Cells, cells_of
@@ -115,3 +116,19 @@ def test_folders_of_others_are_refused(tmp_path):
     (tmp_path / "photos" / "cat.jpg").write_text("")
     with pytest.raises(ConfigError, match="holds something else than a study"):
         conduct(make(), tmp_path / "photos")
+
+
+def test_a_worker_that_dies_is_named_and_nothing_is_lost(tmp_path):
+    class Deadly(Executor):
+        def submit(self, fn, /, *args):
+            future = Future()
+            if args[1] == "none":
+                future.set_result(fn(*args))
+            else:
+                future.set_exception(BrokenExecutor("killed"))
+            return future
+
+    with pytest.raises(RunError, match=r"A worker died.*the same command goes on"):
+        conduct(make(seeds=(0,)), tmp_path / "audit", executor=Deadly())
+    assert len(list((tmp_path / "audit").glob("cells/*"))) in (0, 3)  # of the other training, if it came first
+    assert conduct(make(seeds=(0,)), tmp_path / "audit", workers=1).finished

@@ -1,0 +1,272 @@
+"""DP-SGD: rows are clipped and blurred by the formula, on messages and on parameters, and epsilon is counted."""
+
+import json
+import subprocess
+import sys
+from math import inf, sqrt
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import cutlayer as cl
+from cutlayer.accountant import gaussian_epsilon
+from cutlayer.attacks import ModelCompletion
+from cutlayer.auditing import attack_run
+from cutlayer.checkpoint import digest
+from cutlayer.defence import Course, Local, Place, Role, Setting
+from cutlayer.defences import DpSgd
+from cutlayer.errors import ConfigError, Interrupted
+from cutlayer.plan import Plan, assemble
+from cutlayer.recipe import Optimiser, Recipe
+from cutlayer.spec import parse
+from cutlayer.training import train_plan
+from tests.test_joint import make_task
+from tests.toy import rng
+
+RECIPE = Recipe(epochs=2, batch_size=16, lr=0.05, optimiser=Optimiser.SGD, momentum=0.0)
+COURSE = Course(rows=1000, batch_size=100, epochs=10, feature_parties=1, classes=2)
+
+
+def bottom(features, width):
+    return nn.Sequential(nn.Linear(features.values.shape[1], 6), nn.Tanh(), nn.Linear(6, width))
+
+
+def plan(*defences, **changes):
+    changes = {"recipe": RECIPE} | changes
+    return Plan(bottoms=bottom, top=nn.Linear, width=4, defences=defences, **changes)
+
+
+# On messages
+
+
+@pytest.mark.parametrize("place", [Place.GRADIENT, Place.LOGITS])
+def test_gradients_are_clipped_in_units_of_one_rows_loss(local, place):
+    """Three rows, so the message is times 3: norms 15, 0.6 and 0 become 1, 0.6 and 0, and a third of it is sent."""
+    payload = torch.tensor([[3.0, 4.0], [0.0, 0.2], [0.0, 0.0]])
+    sent = DpSgd(noise=0, where=place.value).protect(payload, local(place))
+    assert sent.flatten().tolist() == pytest.approx([0.2, 0.8 / 3, 0, 0.2, 0, 0])
+
+
+def test_embeddings_are_clipped_as_they_are(local):
+    payload = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    sent = DpSgd(noise=0, where="embedding", clip=2).protect(payload, local(Place.EMBEDDING, training=False))
+    assert sent.flatten().tolist() == pytest.approx([1.2, 1.6, 0.3, 0.4, 0, 0])
+
+
+def test_noise_by_hand(local):
+    payload = torch.tensor([[0.1, 0.0], [0.0, -0.2]])
+    draw = torch.randn(2, 2, generator=local(seed=2).rng)
+    sent = DpSgd(noise=1.5, clip=2.0).protect(payload, local(seed=2))
+    assert torch.allclose(sent, payload + 3.0 * draw / 2)  # shorter than the clip; noise * clip, over two rows
+
+
+def test_noise_has_its_spread_whatever_the_batch(local):
+    for count in (10, 1000):
+        payload = torch.zeros(count, 40_000 // count)
+        noise = DpSgd(noise=2.0, clip=0.5).protect(payload, local()) * count
+        assert noise.std().item() == pytest.approx(1.0, rel=0.02)
+
+
+def test_each_place_is_left_alone_by_the_others(local):
+    payload = torch.ones(3, 2)
+    for where in ("gradient", "logits", "embedding", "parameters"):
+        for place in Place:
+            assert (DpSgd(where=where).protect(payload, local(place)) is payload) == (place.value != where)
+
+
+def test_backward_takes_clipping_as_constant_and_ignores_noise(local):
+    payload = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
+    DpSgd(where="embedding").protect(payload, local(Place.EMBEDDING)).sum().backward()
+    assert payload.grad.flatten().tolist() == pytest.approx([0.2, 0.2, 1, 1])
+
+
+@given(st.lists(st.floats(-(2.0**90), 2.0**90, width=32), min_size=6, max_size=6), st.floats(0.01, 100))
+def test_no_row_is_longer_than_the_clip_and_shorter_ones_stay(values, clip):
+    payload = torch.tensor(values).view(3, 2)
+    here = Local(Place.EMBEDDING, rng(), True, torch.arange(3))
+    sent = DpSgd(noise=0, where="embedding", clip=clip).protect(payload, here)
+    lengths = payload.double().norm(dim=1)
+    assert sent.isfinite().all() and sent.norm(dim=1).max() <= clip * 1.0001
+    assert torch.equal(sent[lengths < 0.999 * clip], payload[lengths < 0.999 * clip])
+
+
+# On parameters
+
+
+def by_hand(party, model, inputs, gradient, noise, clip, batch_size, lr):
+    """Row by row: clip over all parameters, sum, add noise in the order of parameters, divide, step."""
+    parameters = list(model.parameters())
+    total = [torch.zeros_like(p) for p in parameters]
+    for row, out in zip(inputs, gradient * len(inputs), strict=True):
+        own = torch.autograd.grad(model(row[None]), parameters, out[None])
+        length = torch.cat([g.flatten() for g in own]).norm()
+        for place, g in zip(total, own, strict=True):
+            place += g * min(1.0, clip / float(length + 1e-6))
+    draws = torch.Generator()
+    draws.set_state(party.stream.state)
+    with torch.no_grad():
+        for p, sum_ in zip(parameters, total, strict=True):
+            p -= lr * (sum_ + torch.normal(0, noise * clip, p.shape, generator=draws)) / batch_size
+
+
+@pytest.mark.parametrize(("noise", "clip"), [(0.0, 0.05), (0.7, 0.05), (0.0, 1e6)])
+def test_a_step_on_a_bottom_fed_with_gradients_from_outside(noise, clip):
+    task = make_task(2, "p0")
+    session = assemble(task, plan(DpSgd(noise=noise, clip=clip, where="parameters")), lambda m: None)
+    party = session.parties["p1"]
+    model = bottom(task.features["p1"], 4)
+    model.load_state_dict(party.bottom.state_dict())
+    for seed in range(3):  # nothing is left over from one step to the next
+        rows = torch.arange(16) + 16 * seed
+        inputs, gradient = task.features["p1"].values[rows], torch.randn(16, 4, generator=rng(seed)) / 16
+        by_hand(party, model, inputs, gradient, noise, clip, 16, 0.05)
+        party.step([party.embed(inputs, cl.Phase.TRAIN)], [gradient])
+        for mine, theirs in zip(model.parameters(), party.bottom.parameters(), strict=True):
+            assert torch.allclose(mine, theirs, atol=1e-6)
+
+
+def test_without_noise_and_clipping_it_is_plain_training():
+    task = make_task(2, "p0")
+    recipe = Recipe(epochs=2, batch_size=30)
+    free, kept = (
+        train_plan(task, plan(*defences, recipe=recipe))
+        for defences in ([], [DpSgd(noise=0, clip=1e6, where="parameters")])
+    )
+    for name, model in free.models.items():
+        for one, two in zip(model.parameters(), kept.models[name].parameters(), strict=True):
+            assert torch.allclose(one, two, atol=1e-4), name
+    assert {name: set(m.state_dict()) for name, m in free.models.items()} == {
+        name: set(m.state_dict()) for name, m in kept.models.items()
+    }
+
+
+def test_runs_are_repeatable_and_resume_to_the_same_bits(tmp_path):
+    task, defended = (
+        make_task(2, "p0"),
+        plan(DpSgd(noise=1.0, where="parameters"), recipe=Recipe(epochs=3, batch_size=16)),
+    )
+    whole = train_plan(task, defended)
+    assert digest(whole.models["p1.bottom"]) == digest(train_plan(task, defended).models["p1.bottom"])
+    other = train_plan(task, plan(DpSgd(noise=1.0, where="parameters"), recipe=Recipe(epochs=3, batch_size=16), seed=1))
+    assert digest(whole.models["p1.bottom"]) != digest(other.models["p1.bottom"])
+
+    def stop(done, steps, text):
+        if done > 10:  # 8 batches an epoch
+            raise Interrupted("enough")
+
+    with pytest.raises(Interrupted):
+        train_plan(task, defended, out=tmp_path / "run", progress=stop)
+    resumed = train_plan(task, defended, out=tmp_path / "run", resume=True)
+    for name, model in whole.models.items():
+        assert digest(resumed.models[name]) == digest(model), name
+
+
+def test_attackers_get_copies_that_work_and_compute_nothing_per_row():
+    run = train_plan(make_task(2, "p0"), plan(DpSgd(noise=0.5, where="parameters")))
+    own = run.view("p1").own["p1"]
+    for mode in (True, False):
+        inputs = torch.randn(5, 5, requires_grad=True)
+        own.bottom.train(mode)(inputs).sum().backward()
+        assert inputs.grad is not None and not hasattr(next(own.bottom.parameters()), "grad_sample")
+    (finding,) = attack_run(run, [ModelCompletion(labels=6)])
+    assert 0 <= finding.value <= 1
+
+
+def test_what_parameters_refuses():
+    task, private = make_task(2, "p0"), DpSgd(where="parameters")
+    with pytest.raises(ConfigError, match="without batch norm"):
+        assemble(task, Plan(bottoms=lambda f, w: nn.Sequential(bottom(f, w), nn.BatchNorm1d(w, affine=False)), top=nn.Linear, width=4, defences=(private,)), print)  # fmt: skip
+    with pytest.raises(ConfigError, match="no look-ahead"):
+        assemble(task, plan(private, lookahead=1), print)
+    with pytest.raises(ConfigError, match="no clip="):
+        assemble(task, plan(private, recipe=Recipe(clip=1.0)), print)
+
+
+def test_opacus_is_imported_only_where_parameters_are_made_private():
+    code = (
+        "import sys, cutlayer as cl; d = cl.defences.DpSgd();"
+        "cl.train(cl.data.digits(parties=2), defences=[d], epochs=1).to_json(); print('opacus' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert found.stdout.strip() == "False"
+
+
+def test_without_opacus_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "opacus", None)
+    setting = Setting("shop", Role.FEATURE_PARTY, "optimiser", 2, rng(), 0)
+    with pytest.raises(ConfigError, match=r"pip install 'cutlayer\[dp\]'"):
+        DpSgd(where="parameters").optimiser(torch.optim.SGD([torch.zeros(1)]), [nn.Linear(1, 1)], setting, RECIPE)
+
+
+# The account
+
+
+@pytest.mark.parametrize(
+    ("where", "sensitivity"), [("gradient", 2), ("embedding", 2), ("logits", sqrt(2)), ("parameters", 1)]
+)
+def test_epsilon_counts_epochs_and_what_a_row_can_move(where, sensitivity):
+    peer, outside = DpSgd(where=where, noise=3.3).spent(COURSE)
+    assert peer == pytest.approx(gaussian_epsilon(sensitivity * sqrt(10) / 3.3, 1e-5)) and 0 < outside < peer
+
+
+def test_the_calibrated_point_of_the_specification():
+    assert DpSgd().spent(COURSE)[0] == pytest.approx(9.5, abs=0.05)
+
+
+def test_more_parties_see_more_messages_but_not_more_logits():
+    three = Course(rows=1000, batch_size=100, epochs=10, feature_parties=3, classes=2)
+    assert DpSgd().spent(three)[0] == pytest.approx(19.0, abs=0.1)  # as after 30 releases
+    assert DpSgd(where="logits").spent(three) == DpSgd(where="logits").spent(COURSE)
+
+
+def test_another_label_never_moves_the_clipped_gradient_at_the_logits_by_more():
+    outputs = torch.randn(500, 6, generator=rng(), dtype=torch.float64) * 3
+    p, one, two = outputs.softmax(dim=1), torch.eye(6)[torch.arange(500) % 6], torch.eye(6)[(torch.arange(500) + 1) % 6]
+    for clip in (0.2, 0.7, 1.0, 3.0):
+        defence = DpSgd(noise=0, clip=clip, where="logits")
+        sent = [
+            defence.protect((p - y) / 500, Local(Place.LOGITS, rng(), True, torch.arange(500))) * 500
+            for y in (one, two)
+        ]
+        assert (sent[0] - sent[1]).norm(dim=1).max() <= clip * defence.sensitivity(6) + 1e-9
+
+
+def test_no_noise_or_no_epoch():
+    assert DpSgd(noise=0).spent(COURSE) == (inf, inf)
+    assert DpSgd().spent(Course(rows=1000, batch_size=100, epochs=0, feature_parties=1, classes=2)) == (0, 0)
+
+
+def test_epsilon_sets_the_noise():
+    defence = DpSgd(epsilon=9.5, releases=10)
+    assert defence.noise == pytest.approx(3.296, abs=0.001) and defence.spent(COURSE)[0] == pytest.approx(9.5)
+    assert parse(defence.describe(), cl.defences, cl.Defence, "defence").noise == defence.noise
+
+
+def test_run_json_states_it(tmp_path):
+    run = cl.train(make_task(2, "p0"), defences=[DpSgd(where="logits")], recipe=RECIPE, out=tmp_path / "run")
+    (note,) = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    peer, outside = DpSgd(where="logits").spent(Course(rows=120, batch_size=16, epochs=2, feature_parties=1, classes=3))
+    assert note.startswith(f"dp-sgd on logits: epsilon {peer:.3g} at delta 1e-05, without amplification, for feature")
+    assert f"; {outside:.3g} with, for outsiders" in note and run.notes() == [note]
+
+
+def test_settings_are_checked_and_spelled():
+    text = "dp-sgd:noise=2.0,clip=0.5,where=parameters,delta=1e-06"
+    made = parse(text, cl.defences, cl.Defence, "defence")
+    assert (made.noise, made.clip, made.where, made.delta) == (2.0, 0.5, "parameters", 1e-6)
+    assert parse(made.describe(), cl.defences, cl.Defence, "defence").describe() == made.describe()
+    wrong = [
+        {"noise": -1},
+        {"clip": 0},
+        {"where": "params"},
+        {"delta": 0},
+        {"delta": 1},
+        {"releases": 0},
+        {"epsilon": 0},
+    ]
+    for settings in [*wrong, {"epsilon": 1.0, "noise": 2.0}]:
+        with pytest.raises(ConfigError):
+            DpSgd(**settings)

@@ -56,10 +56,10 @@ def sampled_epsilon(noise: float, rate: float, steps: int, delta: float) -> floa
         return inf
     if rate >= 1:
         return gaussian_epsilon(sqrt(steps) / noise, delta)
-    spent = (
+    spent: list[float] = [
         steps * _renyi(noise, rate, order) + log1p(-1 / order) - (log(delta) + log(order)) / (order - 1)
         for order in ORDERS
-    )
+    ]
     return max(0.0, min(spent))
 
 

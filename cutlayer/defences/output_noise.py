@@ -19,8 +19,8 @@ class OutputNoise(Defence):
     then bites B times harder in batches of B. With `unit=row` it is that of one row's own loss, and
     comparable across batch sizes.
 
-    The paper's table speaks of noise on the top model's output, its text of noise on gradients. Noise
-    of variance 0.1 on the logits themselves would hardly cost accuracy, and the table says 73 points.
+    The paper speaks of noise on the top model's output and of noise on gradients. The second is meant here:
+    a variance of 0.1 on the logits themselves should cost little (not measured), and the table says 73 points.
 
     Guarantee: none stated (rows are not clipped and releases not counted; `dp-sgd:where=logits` does both).
     Does not hide: what averaging removes noise from, such as a row's gradients over many epochs.

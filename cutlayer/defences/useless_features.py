@@ -28,7 +28,7 @@ class UselessFeatures(Defence):
     training can be served. The bottom knows them by place; a copy of it that is given rows
     without them, as an attacker has, puts their running mean there.
 
-    Guarantee: none (heuristic). Training is free to learn to ignore useless columns, and does.
+    Guarantee: none (heuristic). Training is free to learn to ignore useless columns.
     Does not hide: labels or features. No real column leaves the messages, and the attacker's own columns and
     gradients are what they were. With `draw=shuffle`, the values that a column takes.
     Specification: issue 8; ours, as the paper defines nothing.

@@ -28,8 +28,8 @@ class VFLDefender(Defence):
 
     Signs do not shrink as rows are learned, so training descends a linear loss without a bottom and
     logits grow without end: with `variant=paper` watch the loss. `variant=repaired`, ours, clips to
-    the thresholds and multiplies by U(0, 2) per entry: the mean is the clipped gradient, and
-    training converges.
+    the thresholds and multiplies by U(0, 2) per entry: the mean is the clipped gradient, which
+    shrinks as rows are learned.
 
     Guarantee: none (heuristic).
     Does not hide: the label. For cross-entropy the one negative entry of a row stands at its label,

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from math import inf, sqrt
 
 import pytest
@@ -32,6 +33,10 @@ COURSE = Course(rows=1000, batch_size=100, epochs=10, feature_parties=1, classes
 
 def bottom(features, width):
     return nn.Sequential(nn.Linear(features.values.shape[1], 6), nn.Tanh(), nn.Linear(6, width))
+
+
+def normalised(features, width):
+    return nn.Sequential(bottom(features, width), nn.BatchNorm1d(width, affine=False))
 
 
 def plan(*defences, **changes):
@@ -178,7 +183,7 @@ def test_attackers_get_copies_that_work_and_compute_nothing_per_row():
 def test_what_parameters_refuses():
     task, private = make_task(2, "p0"), DpSgd(where="parameters")
     with pytest.raises(ConfigError, match="without batch norm"):
-        assemble(task, Plan(bottoms=lambda f, w: nn.Sequential(bottom(f, w), nn.BatchNorm1d(w, affine=False)), top=nn.Linear, width=4, defences=(private,)), print)  # fmt: skip
+        assemble(task, replace(plan(private), bottoms=normalised), print)
     with pytest.raises(ConfigError, match="no look-ahead"):
         assemble(task, plan(private, lookahead=1), print)
     with pytest.raises(ConfigError, match="no clip="):

@@ -1,4 +1,4 @@
-"""Useless features: so many columns, drawn once per record, independent of all else, and the bottom takes both kinds of rows."""
+"""Useless features: as many columns as told, drawn once per record, independent of all else."""
 
 import pytest
 import scipy.sparse

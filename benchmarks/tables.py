@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pictures
+import pictures  # type: ignore[import-not-found]  # beside this script
 
 from cutlayer.papers.reproduce import reproduce, save
 from cutlayer.run import write_text

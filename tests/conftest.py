@@ -8,7 +8,13 @@ from cutlayer.defence import Local, Place
 
 settings.register_profile("same", derandomize=True, deadline=None)  # the same examples in every run
 settings.load_profile("same")
-torch.set_num_threads(1)  # the tensors here are tiny: threads only wait for each other
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tensors here are tiny, so threads only wait for each other; sums, and so bits, depend on their number; and
+    some libraries set it when they are imported."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture

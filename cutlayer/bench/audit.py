@@ -1,7 +1,7 @@
 """An audit in two processes against one: `ratio` is cells per minute with two workers over one.
 
-Seven setups on digits, three seeds, two attacks on each training, so that starting the workers is a small part. One training
-for each setup and seed, however many attacks share it.
+Seven setups on digits, three seeds, two attacks on each training, so that starting the workers is a small part.
+One training for each setup and seed, however many attacks share it.
 """
 
 import tempfile

@@ -26,7 +26,7 @@ class OutputNoise(Defence):
     Does not hide: what averaging removes noise from, such as a row's gradients over many epochs.
     Specification: vflrecon, section 5 (random noise).
     Paper: Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
-    Countermeasures (IEEE TIFS 2024), Table V.
+    Countermeasures, Table V.
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("variance=0.001", "variance=0.01", "variance=0.1")

@@ -33,7 +33,7 @@ class UselessFeatures(Defence):
     gradients are what they were. With `draw=shuffle`, the values that a column takes.
     Specification: issue 8; ours, as the paper defines nothing.
     Paper: Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
-    Countermeasures (IEEE TIFS 2024), section VIII-B.
+    Countermeasures, section VIII-B.
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("times=1.0", "times=2.0", "times=5.0")

@@ -36,7 +36,7 @@ class VFLDefender(Defence):
     and the gradients that a feature party receives still point one way per class.
     Specification: vflrecon, section 5; `variant=repaired` from section 8.
     Paper: Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
-    Countermeasures (IEEE TIFS 2024), Eq. 7 and Algorithm 2.
+    Countermeasures, Eq. 7 and Algorithm 2.
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("variant=repaired", "variant=paper")

@@ -45,8 +45,8 @@ class DpSgd(Defence):
     Does not hide: what is true of many rows, such as a class's direction in gradients; with parameters,
     anything that messages tell; with embedding, labels; with the others, features.
     Specification: baselines, section 8; vflrecon, sections 5 and 8.
-    Paper: Abadi et al., Deep Learning with Differential Privacy (arXiv:1607.00133), as compared by Zhu et al.
-   , Table VI, who state neither place, clip nor delta.
+    Paper: Abadi et al., Deep Learning with Differential Privacy (arXiv:1607.00133), as compared by Zhu et al.,
+    Table VI, who state neither place, clip nor delta.
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("noise=1.0", "noise=3.3", "noise=10.0")

@@ -9,7 +9,10 @@ from typing import Any
 
 import torch
 
+from cutlayer import words
+from cutlayer.attack import Attack, Target
 from cutlayer.data.task import Features, Task
+from cutlayer.defence import Role
 from cutlayer.report.record import COLUMNS, Record
 from cutlayer.study.cell import Cell, Cells, cells_of
 from cutlayer.study.choice import choose
@@ -30,14 +33,17 @@ class Wish:
 def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) -> Record:
     """The record of what is done; what is missing is named."""
     store, rows, extras, missing = Cells(folder), [], dict[str, Any](), []
+    roles = {attack: _roles(task, one) for attack, one in zip(study.attacks, words.attacks(study.attacks), strict=True)}
     for cell in cells_of(study, task):
         outcome = store.read(cell)
         if outcome is None:
             defence, strength = split(cell.setup)
-            missing.append({"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed})
+            where = {"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed}
+            missing.append(where | roles[cell.attack])
             continue
         for row in outcome["rows"]:
-            rows.append(line_of(cell, row, outcome))
+            line = line_of(cell, row, outcome)
+            rows.append(line | {key: line[key] or role for key, role in roles[cell.attack].items()})
             if row.get("extras"):
                 extras[f"{cell.id}/{row['victim']}"] = row["extras"]
     return Record(
@@ -69,6 +75,13 @@ def line_of(cell: Cell, row: Mapping[str, Any], outcome: Mapping[str, Any]) -> d
     line |= {key: row[key] for key in COLUMNS if key in row}
     line |= {"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed, "cell": cell.id}
     return {key: None if value != value else value for key, value in line.items()}
+
+
+def _roles(task: Task, attack: Attack) -> dict[str, str]:
+    """Who would have attacked whom, for a cell in which nobody did."""
+    label, first = task.label_party, task.feature_parties[0]
+    attacker = label if attack.by is Role.LABEL_PARTY else first
+    return {"attacker": attacker, "victim": first if attack.target is Target.FEATURES else label}
 
 
 def _facts(study: Study, task: Task) -> dict[str, Any]:

@@ -7,6 +7,7 @@ nothing is at 0 whatever its metric. Below 0 it did worse than guessing.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import sqrt
 from typing import Any
 
 from cutlayer.metrics.interval import mean_interval
@@ -100,3 +101,12 @@ def at_baseline(metric: str, gain: Estimate) -> bool:
 def heat(metric: str, gain: float) -> float:
     """What a colour shows: the advantage, cut to 0 … 1; of a two-sided metric its size."""
     return min(1.0, abs(gain) if metric in TWO_SIDED else max(0.0, gain))
+
+
+def capability(leak: float, accuracy: float, ideal: float, weight: float = 0.5) -> float:
+    """Defence capability score (DCS; Zou et al., VFLAIR): 1 for a defence that leaks nothing and costs nothing.
+
+    1 / (1 + d), d the distance to that ideal: `leak` counted as the way to perfect, accuracy against `ideal`,
+    the undefended model's; `weight` is the accuracy's share.
+    """
+    return 1 / (1 + sqrt((1 - weight) * leak**2 + weight * (accuracy - ideal) ** 2))

@@ -13,6 +13,7 @@ from cutlayer import words
 from cutlayer.attack import Attack, Target
 from cutlayer.data.task import Features, Task
 from cutlayer.defence import Role
+from cutlayer.report.advantage import capability, heat, of_row
 from cutlayer.report.record import COLUMNS, Record
 from cutlayer.study.cell import Cell, Cells, cells_of
 from cutlayer.study.choice import choose
@@ -38,14 +39,21 @@ def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) 
         outcome = store.read(cell)
         if outcome is None:
             defence, strength = split(cell.setup)
-            where = {"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed}
-            missing.append(where | roles[cell.attack])
+            named = {"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed}
+            missing.append(named | roles[cell.attack])
             continue
         for row in outcome["rows"]:
             line = line_of(cell, row, outcome)
             rows.append(line | {key: line[key] or role for key, role in roles[cell.attack].items()})
             if row.get("extras"):
                 extras[f"{cell.id}/{row['victim']}"] = row["extras"]
+    ideal = [row["accuracy"] for row in rows if row["defence"] == "none" and row["accuracy"] is not None]
+    for row in rows:
+        if ideal and row["status"] == "done" and row["value"] is not None and row["baseline"] is not None:
+            leak = heat(row["metric"], of_row(row))
+            score = capability(leak, row["accuracy"], sum(ideal) / len(ideal))
+            where = f"{row['cell']}/{row['victim']}"
+            extras[where] = {**extras.get(where, {}), "dcs": round(score, 6)}
     return Record(
         title=f"What each party can learn: {task.name}",
         facts=_facts(study, task),

@@ -5,6 +5,7 @@ from cutlayer.report.advantage import (
     Standing,
     advantage,
     at_baseline,
+    capability,
     heat,
     over_seeds,
     standing,
@@ -69,3 +70,10 @@ def test_an_auc_below_chance_leaks_too():
     turned = Estimate(-0.6, -0.7, -0.5)
     assert standing("auc", turned) is Standing.TURNED and not at_baseline("auc", turned)
     assert at_baseline("accuracy", turned) and heat("auc", -0.6) == 0.6 and heat("accuracy", -0.6) == 0
+
+
+def test_capability_is_one_at_the_ideal_and_falls_with_leak_and_cost():
+    assert capability(0.0, 0.9, 0.9) == 1
+    assert capability(1.0, 0.9, 0.9) == pytest.approx(1 / (1 + 0.5**0.5))
+    assert capability(0.6, 0.1, 0.9) == pytest.approx(1 / (1 + (0.5 * 0.36 + 0.5 * 0.64) ** 0.5))
+    assert capability(0.6, 0.1, 0.9, weight=1.0) == pytest.approx(1 / 1.8)

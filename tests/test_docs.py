@@ -70,6 +70,9 @@ def folder(tmp_path, monkeypatch):
             writer.writerow([f"c{number}", age, f"{income:.2f}", visits, f"{basket:.2f}", default])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(
+        "cutlayer.study.conduct.room_for", lambda task: 1
+    )  # starting workers takes longer than the work
     modules, threads = set(sys.modules), torch.get_num_threads()
     torch.set_num_threads(1)
     yield tmp_path

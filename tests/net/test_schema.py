@@ -5,7 +5,6 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
 from google.protobuf import descriptor_pb2
 
 from cutlayer.message import Kind, Phase
@@ -15,7 +14,6 @@ PROTO = Path(str(files("cutlayer.net") / "frame.proto"))
 
 
 def test_protoc_finds_the_same(tmp_path):
-    pytest.importorskip("grpc_tools")
     out = tmp_path / "frame.bin"
     command = [
         sys.executable,

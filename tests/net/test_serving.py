@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
+import httpx
 import polars as pl
 import pytest
 import torch
@@ -522,7 +523,6 @@ def start(nursery, tmp_path):
 
 
 def test_train_predict_and_serve_with_real_processes(tmp_path, start):
-    httpx = pytest.importorskip("httpx")
     http = free_port()
     write_tables(tmp_path)
     write_files(tmp_path, port=free_port(), http=http, seed=False)

@@ -17,9 +17,6 @@ multiplication. A blinded point would show this one bit of its id, so ids are ha
 
 import secrets
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 from cutlayer import cores
 from cutlayer._validate import at_least
 from cutlayer.align import kernel
+from cutlayer.crypto.needs import load
 from cutlayer.errors import ConfigError, ProtocolError
 
 Bytes = NDArray[np.uint8]
@@ -34,18 +32,6 @@ Bytes = NDArray[np.uint8]
 ALONE = 5_000  # with fewer points a second process costs more than it brings
 MOST_AT_ONCE = 200_000  # points in one job of another process, to bound its memory
 SALT_BYTES = (16, 64)
-
-
-@cache
-def load(module: str) -> Any:
-    """Import a module of the extra `net`, or say how to install it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        name = module.split(".")[0]
-        raise ConfigError(
-            f'Alignment needs the module {name!r}, which is not installed: pip install "cutlayer[net]".'
-        ) from error
 
 
 def draw_key() -> bytes:
@@ -80,7 +66,7 @@ class Curve:
             raise ConfigError(f"Expected a salt of {least} to {most} bytes, got {len(salt)}.")
         at_least("processes", 1 if processes is None else processes, 1)
         for module in ("gmpy2", "cryptography.hazmat.primitives.asymmetric.x25519"):
-            load(module)
+            load(module, "net")
         self.salt = salt
         self.processes = processes or cores.count()
 

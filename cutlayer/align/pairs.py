@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer.align.curve import load
+from cutlayer.crypto.needs import load
 from cutlayer.errors import ProtocolError
 
 Words = NDArray[np.uint64]
@@ -32,7 +32,7 @@ class Pairs:
 
     def __init__(self, name: str, salt: bytes) -> None:
         self.name, self._salt = name, salt
-        self._private = load(X25519).X25519PrivateKey.generate()
+        self._private = load(X25519, "net").X25519PrivateKey.generate()
         self.public: bytes = self._private.public_key().public_bytes_raw()
 
     def meet(self, publics: Mapping[str, bytes]) -> list[bytes]:
@@ -43,13 +43,13 @@ class Pairs:
 
     def _seed(self, peer: str, key: bytes) -> bytes:
         try:
-            secret = self._private.exchange(load(X25519).X25519PublicKey.from_public_bytes(key))
+            secret = self._private.exchange(load(X25519, "net").X25519PublicKey.from_public_bytes(key))
         except ValueError as error:  # a point of small order: everybody would know the secret
             raise ProtocolError(f"Expected a proper public key from {peer}, got one that gives no secret.") from error
         pair = sorted([(self.name.encode(), self.public), (peer.encode(), key)])
         fields = [b"cutlayer align", self._salt, *(part for member in pair for part in member)]
         info = b"".join(len(part).to_bytes(4, "big") + part for part in fields)
-        kdf = load(HKDF).HKDF(algorithm=load(HASHES).SHA256(), length=KEY, salt=None, info=info)
+        kdf = load(HKDF, "net").HKDF(algorithm=load(HASHES, "net").SHA256(), length=KEY, salt=None, info=info)
         seed: bytes = kdf.derive(secret)
         return seed
 

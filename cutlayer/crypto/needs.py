@@ -1,4 +1,4 @@
-"""The optional packages of the extra `secure`, imported when first used, with one sentence when they are missing."""
+"""Optional packages, imported when first used, with one sentence when they are missing."""
 
 from functools import cache
 from importlib import import_module
@@ -8,12 +8,12 @@ from cutlayer.errors import ConfigError
 
 
 @cache
-def load(module: str) -> Any:
-    """Import a module of the extra, or say how to install it."""
+def load(module: str, extra: str = "secure") -> Any:
+    """Import a module of an extra, or say how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.split(".")[0]
         raise ConfigError(
-            f"Encryption needs the module {name!r}, which is not installed: pip install 'cutlayer[secure]'."
+            f"This needs the module {name!r}, which is not installed: pip install 'cutlayer[{extra}]'."
         ) from error

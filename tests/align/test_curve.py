@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cutlayer import cores
 from cutlayer.align import curve, kernel
 from cutlayer.align.curve import Curve, draw_blind, draw_key, inverse
+from cutlayer.crypto import needs
 from cutlayer.errors import ConfigError, ProtocolError, RunError
 from tests.align.toy import SALT
 
@@ -146,7 +147,7 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
     def refuse(name):
         raise ImportError(name)
 
-    curve.load.cache_clear()
-    monkeypatch.setattr(curve, "import_module", refuse)
-    with pytest.raises(ConfigError, match=r"'gmpy2', which is not installed: pip install \"cutlayer\[net\]\"\.$"):
+    needs.load.cache_clear()
+    monkeypatch.setattr(needs, "import_module", refuse)
+    with pytest.raises(ConfigError, match=r"'gmpy2', which is not installed: pip install 'cutlayer\[net\]'\.$"):
         Curve(SALT)

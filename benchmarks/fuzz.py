@@ -30,11 +30,11 @@ import torch
 
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.net import frame, identity, schema
+from cutlayer.net import frame, identity
 from cutlayer.net.authority import Authority
 from cutlayer.net.handshake import Hello, Welcome, answer, differences, heard, proven, say, word
 from cutlayer.net.identity import Identity
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import Packet, note
 from cutlayer.net.post import Came, Post
 from cutlayer.version import __version__
 from cutlayer.wire import Encoding
@@ -95,12 +95,13 @@ def make_keys(folder: Path) -> dict[str, Identity]:
 
 def _sent(message: Message, keys: Identity | None = None) -> bytes:
     frames = []
-    for number, (tensor, payload) in enumerate(frame.frames(message, RUN), start=1):
+    for number, packet in enumerate(frame.packets(message, RUN), start=1):
+        made = packet.frame
         if keys is not None:
-            tensor.certificate = keys.shown
-            tensor.signature = keys.sign(frame.statement(tensor, payload))
-        made = schema.Frame(version=1, number=number, generation=1, tensor=tensor)
-        frames.append(Packet(made, payload).to_bytes())
+            made.tensor.certificate = keys.shown
+            made.tensor.signature = keys.sign(frame.statement(packet))
+        packet = packet._replace(header=made.SerializeToString(), number=number, generation=1)
+        frames.append(packet.to_bytes())
     return join(frames)
 
 
@@ -142,8 +143,8 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
         "stopped": {"why": "RunError"},
     }
     for number, (topic, facts) in enumerate(notes.items(), start=1):
-        note = schema.Note(topic=topic, text=json.dumps(facts))
-        found.append(join([Packet(schema.Frame(version=1, number=number, generation=1, note=note)).to_bytes()]))
+        said = note(topic, json.dumps(facts))._replace(number=number, generation=1)
+        found.append(join([said.to_bytes()]))
     whole, real = torch.arange(32, dtype=torch.int64).view(8, 4), torch.linspace(-1, 1, 32).view(8, 4)
     octets = torch.arange(96, dtype=torch.uint8)
     plain = [
@@ -233,7 +234,7 @@ class Target:
                 post.renew(peer)
                 link.greet()
                 stream, fresh = link.attach(0), False
-                link._seen = max(0, one.frame.number - 1)
+                link._seen = max(0, one.number - 1)
             try:
                 link.receive(stream, one)
             except ProtocolError as error:
@@ -329,11 +330,16 @@ def mutate(data: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes:
 
 def _mutate_field(data: bytes, rng: random.Random) -> bytes:
     try:
-        made, payload = Packet.from_bytes(data)
+        packet = Packet.from_bytes(data)
+        made, payload = packet.frame, packet.payload
     except ProtocolError:
         return _mutate_bytes(data, rng)
     body = made.WhichOneof("body")
-    message = getattr(made, body) if body and rng.random() < 0.8 else made
+    if not body or rng.random() < 0.2:
+        name = rng.choice(("step", "part", "generation", "number", "seen", "version"))
+        changed: dict[str, Any] = {name: rng.choice(NUMBERS if name in ("part", "version") else LARGE)}
+        return packet._replace(**changed).to_bytes()
+    message = getattr(made, body)
     chosen = rng.choice(message.DESCRIPTOR.fields)
     if payload and rng.random() < 0.1:
         payload = _mutate_bytes(bytes(payload), rng)
@@ -355,18 +361,19 @@ def _mutate_field(data: bytes, rng: random.Random) -> bytes:
         narrow = chosen.type != chosen.TYPE_UINT64
         value = rng.choice(NUMBERS if narrow else LARGE)
         setattr(message, chosen.name, min(value, (1 << 31) - 1) if chosen.type == chosen.TYPE_ENUM else value)
+    part = packet.part
     if body == "tensor" and rng.random() < 0.4:
-        payload = _fit(made.tensor, payload, rng)
-    return Packet(made, payload).to_bytes()
+        part, payload = _fit(made.tensor, part, payload, rng)
+    return packet._replace(header=made.SerializeToString(), payload=payload, part=part).to_bytes()
 
 
-def _fit(tensor: Any, payload: bytes | memoryview, rng: random.Random) -> bytes | memoryview:
+def _fit(tensor: Any, part: int, payload: bytes | memoryview, rng: random.Random) -> tuple[int, bytes | memoryview]:
     """A payload as long as the rest of the message says, if that is one short part: else few get beyond its length."""
     size = {1: 4, 2: 8, 3: 8, 4: 1}.get(tensor.type, 1) * prod(tensor.shape)
     size = size // 2 if tensor.spelling == 1 else -(-size // 32) if tensor.spelling == 2 else size
     if size <= PART:
-        tensor.part, tensor.parts, payload = 0, 1, rng.randbytes(size)
-    return payload
+        part, tensor.parts, payload = 0, 1, rng.randbytes(size)
+    return part, payload
 
 
 def _mutate_json(text: str, rng: random.Random) -> str:

@@ -27,7 +27,7 @@ from cutlayer.net.dial import Dial
 from cutlayer.net.handshake import Hello, say
 from cutlayer.net.hub import Hub
 from cutlayer.net.identity import Identity
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import VERSION, Packet
 from cutlayer.net.post import Joined, Post, Said
 
 RESULTS = Path(__file__).parent.parent / "results" / "strangers.csv"
@@ -186,11 +186,9 @@ def join(scene: Scene, keys: Path, *words: Any) -> str:
 
 
 def hello(name: str, **changes: Any) -> Packet:
-    """A valid first word, but for some changes to its frame."""
+    """A valid first word, but for some changes to its head."""
     packet = say(Hello(name, "0" * 32, "", 0, '{"parties": ["bank", "shop", "cafe", "gone"]}'))
-    for key, value in changes.items():
-        setattr(packet.frame, key, value)
-    return packet
+    return packet._replace(**changes)
 
 
 def other_authority(scene: Scene) -> Path:
@@ -275,8 +273,8 @@ STRANGERS: dict[str, Callable[[Scene], str]] = {
     "a revoked certificate": lambda scene: join(scene, revoked(scene), hello("gone")),
     "another party's name": lambda scene: join(scene, scene.keys["cafe"], hello("shop")),
     "a name outside the run": lambda scene: join(scene, scene.keys["guest"], hello("guest")),
-    "another protocol version": lambda scene: join(scene, scene.keys["cafe"], hello("cafe", version=2)),
-    "no hello but a number": lambda scene: join(scene, scene.keys["cafe"], Packet(schema.Frame(version=1, number=1))),
+    "another protocol version": lambda scene: join(scene, scene.keys["cafe"], hello("cafe", version=VERSION + 1)),
+    "no hello but a number": lambda scene: join(scene, scene.keys["cafe"], Packet(number=1)),
     "bytes that are no frame": lambda scene: join(scene, scene.keys["cafe"], b"\x04\0\0\0" + b"\xff" * 100),
 }
 SLOW: dict[str, Callable[[Scene], str]] = {

@@ -38,6 +38,8 @@ class Asks:
     bottom: bool = False  # the victim's trained bottom model
     top: bool = False  # the label party's trained top model, and all embeddings of the test rows
     frozen_train: bool = False  # one prediction pass over the training rows after training
+    shadow: int = 0  # complete rows, labels and all, that are not trained on
+    start: bool = False  # that all models of a rehearsal start as those of the run did
 
     def __str__(self) -> str:
         parts = [
@@ -46,6 +48,8 @@ class Asks:
             "the victim's bottom model" if self.bottom else "",
             "the top model and all embeddings of the test rows" if self.top else "",
             "a prediction pass over the training rows" if self.frozen_train else "",
+            f"{self.shadow} complete rows outside of training" if self.shadow else "",
+            "the weights that all models started from" if self.start else "",
         ]
         return ", ".join(part for part in parts if part) or "nothing"
 

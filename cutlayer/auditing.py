@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cutlayer.judge import Finding, Secret, judge
 from cutlayer.message import Kind, Phase
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.party import FeatureParty, Submitter
+from cutlayer.rehearsal import shadow_of
 from cutlayer.report.html import html
 from cutlayer.report.record import COLUMNS, WORDS, Record
 from cutlayer.run import Run, write_text
@@ -30,8 +32,8 @@ from cutlayer.view import Known, View
 OnGuess = Callable[[Attack, Guess, Finding], None]
 
 
-def secret_of(run: Run) -> Secret:
-    """The truth of a run, for the judge alone."""
+def secret_of(run: Run, shadow: Task | None = None) -> Secret:
+    """The truth of a run, for the judge alone; attackers practise on `shadow`, else on test rows."""
     bottoms = {
         name: deepcopy(party.modules["bottom"]).eval()
         for name, party in run.session.parties.items()
@@ -43,7 +45,15 @@ def secret_of(run: Run) -> Secret:
     channels = {channel.sender: channel for channel in seen.channels.values() if channel.kind is Kind.EMBEDDING}
     embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
     top = deepcopy(run.session.label_party.top).cpu().eval()
-    return Secret(run.task.labels, features, bottoms, top, embeddings, lambda rows, sent: predict_with(run, rows, sent))
+    return Secret(
+        run.task.labels,
+        features,
+        bottoms,
+        top,
+        embeddings,
+        predict=lambda rows, sent: predict_with(run, rows, sent),
+        shadow=partial(shadow_of, run, given=shadow),
+    )
 
 
 def predict_with(run: Run, rows: Tensor, submissions: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -69,9 +79,11 @@ def attack_run(
     by: str | None = None,
     seed: int = 0,
     threads: int = 1,
+    shadow: Task | None = None,
     on_guess: OnGuess = lambda attack, guess, finding: None,
 ) -> list[Finding]:
-    """Attack a finished run. `by` names the attacking party, else the first that fits each attack."""
+    """Attack a finished run. `by` names the attacking party, else the first that fits each attack. Attacks that
+    practise do so on a `shadow` task of the same kind, else on test rows."""
     views: dict[tuple[str, bool], View] = {}
 
     def view_for(attack: Attack) -> View:
@@ -83,7 +95,12 @@ def attack_run(
         return views[key]
 
     with using_threads(threads):
-        return judge(attacks, view_for, secret_of(run), seed=seed, on_guess=on_guess)
+        return judge(attacks, view_for, secret_of(run, shadow), seed=seed, on_guess=on_guess)
+
+
+def keep_for(attacks: Iterable[Attack]) -> str:
+    """Which messages of a training attacks need: those that practise read the first epoch, all others the last."""
+    return "ends" if any(attack.asks.shadow for attack in attacks) else "last"
 
 
 def _attacker(task: Task, attack: Attack) -> str:
@@ -157,7 +174,7 @@ def audit(
     for name, chosen in defences.items():
         for seed in seeds:
             progress(f"training with defence {name}, seed {seed}")
-            run = train(task, defences=chosen, seed=seed, **options)
+            run = train(task, defences=chosen, seed=seed, **{"keep": keep_for(attacks)} | options)
             on_run(name, seed, run)
             utility = "accuracy" if "accuracy" in run.metrics else "r2"
             progress(f"attacking defence {name}, seed {seed}")

@@ -16,15 +16,16 @@ from torch import Generator, Tensor, nn
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
-from cutlayer.metrics.columns import agreement, best_match, two_valued, with_sums
+from cutlayer.metrics.columns import agreement, best_match, correlations, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc, roc
 from cutlayer.rng import generator
 from cutlayer.sparse import SparseRows
-from cutlayer.view import Hints, Known, View
+from cutlayer.view import Hints, Known, Shadow, View
 
 SHOWN = 8  # pictures that a finding keeps to be looked at
 COLUMNS = 500  # and columns
+PAIRS = 40  # columns whose correlations with each other it keeps
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Secret:
     embeddings: Mapping[str, Known] = field(default_factory=dict)  # of the test rows, in prediction
     predict: Callable[[Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]] | None = None
     # joint prediction with some parties' submissions replaced: outputs, and which rows were flagged
+    shadow: Callable[[frozenset[str], int, bool, int], Shadow] | None = None
+    # for these attackers so many rows outside of training, whether all models start as in the run, a seed
 
 
 @dataclass(frozen=True)
@@ -85,10 +88,9 @@ def judge(
             findings.append(_inapplicable(attack, view, reason))
             continue
         for victim in victims(attack, view):
-            hints = grant(attack.asks, view, secret, seed)
-            told = replace(view, hints=hints, victim=victim)
             start = perf_counter()
             try:
+                told = replace(view, hints=grant(attack.asks, view, secret, seed), victim=victim)
                 guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
             except Inapplicable as error:
                 findings.append(_inapplicable(attack, view, str(error)))
@@ -105,7 +107,7 @@ def victims(attack: Attack, view: View) -> list[str]:
     """Whose secret is attacked: the label party's labels, or the columns of each party that is not attacking."""
     if attack.target is not Target.FEATURES:
         return [view.manifest.label_party]
-    return [name for name in view.manifest.roster.feature_parties if name not in view.parties]
+    return [name for name in view.manifest.roster.order if name not in view.parties]
 
 
 def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
@@ -126,6 +128,7 @@ def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
         top=secret.top if asks.top else None,
         embeddings=secret.embeddings if asks.top else {},
         shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
+        shadow=secret.shadow(view.parties, asks.shadow, asks.start, seed) if asks.shadow and secret.shadow else None,
     )
 
 
@@ -143,7 +146,7 @@ def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Te
 
 def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     """Compare a guess with the truth on rows that the attacker was not told, and with the baseline."""
-    told = view.hints.labels if attack.target is Target.LABELS else view.hints.features.get(view.victim)
+    told, told_inputs = _told(attack, view)
     fresh = torch.ones(len(guess.rows), dtype=torch.bool) if told is None else ~torch.isin(guess.rows, told.rows)
     rows, values = guess.rows[fresh], guess.values[fresh]
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
@@ -169,12 +172,15 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     elif guess.form is Form.VALUES:
         truth = _dense(secret.features[view.victim], rows)
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
-        baseline, name = best_values(_inputs(view, rows), _known_inputs(view, told), told, truth)
+        baseline, name = best_values(_inputs(view, rows), told_inputs, told, truth)
         metric, value, low, high = "mse", *mean_interval(errors)
         extras = _looks(truth, values.reshape(truth.shape))
+        if "correlations" in extras:
+            both = [np.array(matrix) for matrix in extras["correlations"].values()]
+            detail = f"correlations of columns off by {np.abs(both[0] - both[1]).mean():.3f} on average"
     elif guess.form is Form.CLASSES:
         hits = (secret.labels[rows] == values).double().numpy()
-        baseline, name = best_classes(_inputs(view, rows), _known_inputs(view, told), told, secret.labels[rows])
+        baseline, name = best_classes(_inputs(view, rows), told_inputs, told, secret.labels[rows])
         metric, value, low, high = "accuracy", *mean_interval(hits)
     else:
         groups = None if guess.groups is None else guess.groups[fresh].numpy()
@@ -194,7 +200,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         low=low,
         high=high,
         rows=len(rows),
-        granted=str(attack.asks),
+        granted=_granted(attack, view),
         detail=detail,
         extras=extras,
     )
@@ -207,13 +213,16 @@ def _columns(places: Iterable[int], values: Any, baselines: Any) -> dict[str, li
 
 
 def _looks(truth: Tensor, guess: Tensor) -> dict[str, Any]:
-    """Of pictures a few to look at; of columns the error of each beside its variance."""
+    """Of pictures a few to look at; of columns the error of each beside its variance, and how they go together."""
     if truth.dim() == 4:
         return {"shown": {"truth": truth[:SHOWN].tolist(), "guess": guess[:SHOWN].tolist()}}
     if truth.dim() != 2 or truth.shape[1] > COLUMNS:
         return {}
     errors = (truth - guess).pow(2).mean(dim=0)
-    return {"columns": _columns(range(truth.shape[1]), errors, truth.var(dim=0, unbiased=False))}
+    found: dict[str, Any] = {"columns": _columns(range(truth.shape[1]), errors, truth.var(dim=0, unbiased=False))}
+    if 1 < truth.shape[1] <= PAIRS:
+        found["correlations"] = {"truth": correlations(truth.numpy()), "guess": correlations(guess.numpy())}
+    return found
 
 
 def _forced(view: View, guess: Guess, secret: Secret) -> tuple[str, float, float, float, float, str]:
@@ -271,5 +280,18 @@ def _inputs(view: View, rows: Tensor) -> Tensor | None:
     return torch.cat([_dense(values, rows).flatten(1).float() for values in own], dim=1)
 
 
-def _known_inputs(view: View, told: Known | None) -> Tensor | None:
-    return None if told is None else _inputs(view, told.rows)
+def _told(attack: Attack, view: View) -> tuple[Known | None, Tensor | None]:
+    """What the attacker was told of the secret, for some rows, and its own columns of those."""
+    shadow, labels = view.hints.shadow, attack.target is Target.LABELS
+    told = view.hints.labels if labels else view.hints.features.get(view.victim)
+    if told is not None or shadow is None:
+        return told, None if told is None else _inputs(view, told.rows)
+    own = [shadow.features[name].flatten(1).float() for name in sorted(view.own) if name in shadow.features]
+    values = shadow.labels if labels else shadow.features[view.victim]
+    return Known(shadow.rows, values), torch.cat(own, dim=1) if own else None
+
+
+def _granted(attack: Attack, view: View) -> str:
+    """The side knowledge that an attack was given; of shadow rows there may be fewer than it asked for."""
+    shadow = view.hints.shadow
+    return str(attack.asks if shadow is None else replace(attack.asks, shadow=len(shadow.labels)))

@@ -15,6 +15,7 @@ from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
+from cutlayer.greedy import GreedyParty
 from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import EagerParty, FeatureParty, LabelParty
@@ -43,10 +44,13 @@ class Plan:
     private_seed: int | None = None  # of a party's own draws, in a deployment; the run's seed in a simulation
     device: str = "cpu"
     lookahead: int = 0  # batches that a feature party begins before the gradients of earlier ones are back
+    greedy: str = ""  # a feature party that cheats: it takes longer steps than agreed
 
     def __post_init__(self) -> None:
         at_least("width", self.width, 1)
         at_least("lookahead", self.lookahead, 0)
+        if self.greedy and self.lookahead:
+            raise ConfigError(f"Expected no lookahead={self.lookahead} beside a greedy party; leave one of them out.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,9 @@ def facts_of(task: Task) -> Facts:
 def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
     """Make each party with its own columns, models, defences and random stream."""
     facts = facts_of(task)
+    if plan.greedy and plan.greedy not in task.feature_parties:
+        names = ", ".join(task.feature_parties)
+        raise ConfigError(f"Expected greedy={plan.greedy!r} to be a feature party, one of {names}.")
     parts = {name: part_of(name, features, facts, plan) for name, features in task.features.items()}
     shapes = {name: part.shape for name, part in parts.items()}
     labels = training_labels(task.labels, task.goal, task.train)
@@ -107,7 +114,7 @@ def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
 def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
     """Make a feature party, which needs to know nothing of the others' columns."""
     values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
-    kind = EagerParty if plan.lookahead else FeatureParty
+    kind = GreedyParty if name == plan.greedy else EagerParty if plan.lookahead else FeatureParty
     return kind(name, values, bottom, **_common(name, facts, plan))
 
 

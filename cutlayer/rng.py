@@ -9,6 +9,7 @@ This is the only module that touches global random state.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,12 @@ class Stream:
         finally:
             self.generator.set_state(shared.get_state())
             shared.set_state(before)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
+        """Another stream at the same position."""
+        copy = Stream(0, device=self.device)
+        copy.state = self.state
+        return copy
 
     @property
     def state(self) -> Tensor:

@@ -19,19 +19,20 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cutlayer import checkpoint
-from cutlayer.data.task import Goal, Task
+from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
+from cutlayer.metrics.divergence import divergence
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.plan import Plan, assemble, describe_all, roster_of, target_scale
+from cutlayer.plan import Facts, Plan, assemble, describe_all, facts_of, feature_party, part_of, roster_of, target_scale
 from cutlayer.rng import Stream
 from cutlayer.session import Session
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
-from cutlayer.view import Manifest, Own, View, view_of
+from cutlayer.view import Manifest, Own, Start, View, view_of
 
 Progress = Callable[[int, int, str], None]  # steps done, steps in all, a line of text
 
@@ -78,7 +79,7 @@ class Run:
             classes=len(task.classes),
             train=task.train,
             test=task.test,
-            batch_size=plan.recipe.batch_size,
+            recipe=plan.recipe,
             cut=deepcopy(plan.cut),
             seed=plan.seed,
             defences=describe_all(plan.defences),
@@ -107,6 +108,7 @@ class Run:
             bottom=frozen("bottom"),
             labels=self.task.labels if is_label else None,
             top=frozen("top") if is_label else None,
+            start=None if is_label or features is None else _start(name, features, facts_of(self.task), self.plan),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +131,7 @@ class Run:
         }
 
     def notes(self) -> list[str]:
-        """What the defences have to say about this run, such as the privacy that was spent."""
+        """What a reader must know: that training diverged; what defences say, such as the privacy that was spent."""
         task = self.task
         course = Course(
             rows=len(task.train),
@@ -138,7 +140,15 @@ class Run:
             feature_parties=len(task.feature_parties),
             classes=len(task.classes),
         )
-        return [note for defence in self.plan.defences for note in defence.notes(course)]
+        said = divergence([record["loss"] for record in self._kept()], len(task.classes))
+        return [*([said] if said else []), *(note for one in self.plan.defences for note in one.notes(course))]
+
+    def _kept(self) -> list[dict[str, float]]:
+        """The epochs that made the models: with early stopping, those up to the best."""
+        if self.plan.recipe.patience is None or not self.history:
+            return self.history
+        best = min(self.history, key=lambda record: record["valid_loss"])
+        return self.history[: self.history.index(best) + 1]
 
     def _flagged(self) -> dict[str, dict[str, float]]:
         """If a defence flags rows: the share of training rows in the last epoch, and of test rows in prediction."""
@@ -183,6 +193,16 @@ class Run:
         return run
 
 
+def _start(name: str, features: Features, facts: Facts, plan: Plan) -> Callable[[], Start]:
+    """How a feature party began: it is made once more, from its own columns and seeds."""
+
+    def start() -> Start:
+        party = feature_party(name, part_of(name, features, facts, plan), facts, plan)
+        return Start(party.bottom, party.features, party.stream)
+
+    return start
+
+
 def read_record(folder: Path) -> dict[str, Any]:
     """Read run.json, or say what is wrong with the folder."""
     path = folder / "run.json"
@@ -214,6 +234,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "seed": plan.seed,
         "device": plan.device,
         "lookahead": plan.lookahead,
+        **({"greedy": plan.greedy} if plan.greedy else {}),
         "bottoms": _spelled(plan.bottoms),
         "top": _spelled(plan.top),
     }

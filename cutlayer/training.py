@@ -24,6 +24,7 @@ from cutlayer.party import loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
 from cutlayer.recipe import Recipe
 from cutlayer.run import Run, plan_json
+from cutlayer.session import Session
 from cutlayer.transcript import Keep, Transcript
 
 CHECKPOINT_SECONDS = 10.0  # between checkpoints; the first epoch always writes one
@@ -43,6 +44,7 @@ def train(
     epochs: int | None = None,
     seed: int = 0,
     device: str = "cpu",
+    greedy: str = "",
     threads: int = 1,
     keep: Keep | str = "last",
     out: Path | str | None = None,
@@ -54,6 +56,7 @@ def train(
     The same arguments give bit-identical models, run after run, on one machine. `epochs` overrides
     the recipe's. Modules passed in are copied, never changed. `threads` is torch's number of CPU
     threads meanwhile: sums, and so bits, depend on it, and small models gain nothing from a second.
+    `greedy` names a feature party that cheats, by longer steps than agreed (greedy.GreedyParty).
     """
     recipe = recipe or Recipe()
     plan = Plan(
@@ -65,6 +68,7 @@ def train(
         recipe=recipe if epochs is None else replace(recipe, epochs=epochs),
         seed=seed,
         device=device,
+        greedy=greedy,
     )
     return train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)
 
@@ -78,8 +82,9 @@ def train_plan(
     out: Path | str | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    begin: Callable[[Session], None] = lambda session: None,
 ) -> Run:
-    """Train what a plan says (see `train`)."""
+    """Train what a plan says (see `train`). `begin` may change the parties before the first step."""
     _check(task, plan)
     folder = None if out is None else Path(out)
     if folder and folder.exists() and not resume:
@@ -89,6 +94,7 @@ def train_plan(
     keep = Keep.parse(keep) if isinstance(keep, str) else keep
     transcript = Transcript(keep, None if folder is None else folder / "transcript")
     run = Run(task, plan, assemble(task, plan, transcript.record), transcript)
+    begin(run.session)
     try:
         with using_threads(threads):
             _fit(run, folder, resume, progress)

@@ -11,6 +11,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +46,19 @@ class Keep:
     steps: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        one_of("keep policy", self.policy, ("none", "last", "all", "steps"))
+        one_of("keep policy", self.policy, ("none", "last", "ends", "all", "steps"))
 
     @classmethod
     def parse(cls, text: str) -> "Keep":
-        """Read the command line's spelling: none, last, all, or step numbers 0,10,20."""
+        """Read the command line's spelling: none, last, ends (first and last), all, or step numbers 0,10,20."""
         if text and all(part.strip().isdigit() for part in text.split(",")):
             return cls("steps", frozenset(int(part) for part in text.split(",")))
         return cls(text)
 
-    def wants(self, step: int, is_last_epoch: bool) -> bool:
+    def wants(self, step: int, epoch: int, is_last: bool) -> bool:
         """Whether to keep the messages of a training step."""
-        by_policy = {"none": False, "all": True, "last": is_last_epoch, "steps": step in self.steps}
+        ends = is_last or epoch == 0
+        by_policy = {"none": False, "all": True, "last": is_last, "ends": ends, "steps": step in self.steps}
         return by_policy[self.policy]
 
     def __str__(self) -> str:
@@ -123,7 +125,11 @@ class Channel:
     def __del__(self) -> None:
         self.close()
 
-    def truncate(self, step: int) -> None:
+    def first_step(self, epoch: int) -> float:
+        """The first kept step of an epoch or a later one; infinity if there is none."""
+        return next((e[1] for e in self._entries if e[0] >= epoch), inf)
+
+    def truncate(self, step: float) -> None:
         """Forget messages of `step` and later (resuming from a checkpoint)."""
         self.close()
         self._entries = [e for e in self._entries if e[1] < step]
@@ -209,16 +215,16 @@ class Transcript:
 
     def begin_epoch(self, epoch: int, is_last: bool) -> None:
         """Say where training is. Under early stopping any epoch may be the last, so each replaces the one before."""
-        if self.keep.policy == "last" and is_last:
+        if is_last and self.keep.policy in ("last", "ends"):
             for channel in self.channels.values():
-                channel.truncate(0)
+                channel.truncate(channel.first_step(epoch=1 if self.keep.policy == "ends" else 0))
         self._epoch, self._is_last = epoch, is_last
 
     def record(self, message: Message) -> None:
         """Count a message, and keep it if the policy says so."""
         batch = message.batch
         self.bytes[message.sender, message.receiver, batch.phase] += message.nbytes
-        if batch.phase is Phase.TRAIN and self.keep.wants(batch.step, self._is_last):
+        if batch.phase is Phase.TRAIN and self.keep.wants(batch.step, self._epoch, self._is_last):
             self.write(message)
 
     def write(self, message: Message) -> None:

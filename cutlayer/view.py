@@ -5,7 +5,7 @@ no path of attributes from a View to the labels or to another party's rows, and 
 every object reachable from one to prove it (tests/test_view.py).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from torch import Tensor, nn
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from cutlayer.cut import Cut, Roster
 from cutlayer.errors import RunError
 from cutlayer.message import Kind, Message, Phase
+from cutlayer.recipe import Recipe
+from cutlayer.rng import Stream
 from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Channel, Transcript
 
@@ -26,7 +28,7 @@ class Manifest:
     classes: int  # 0 for regression
     train: Tensor  # row numbers
     test: Tensor
-    batch_size: int
+    recipe: Recipe
     cut: Cut
     seed: int = 0  # the run's: mini-batches and shared codes follow from it
     defences: tuple[str, ...] = ()
@@ -45,6 +47,16 @@ class Own:
     bottom: nn.Module | None
     labels: Tensor | None = None
     top: nn.Module | None = None
+    start: Callable[[], "Start"] | None = None  # how a feature party began
+
+
+@dataclass(frozen=True)
+class Start:
+    """A party before training: its bottom, its columns as its defences leave them, its random stream."""
+
+    bottom: nn.Module
+    features: Tensor | SparseRows
+    stream: Stream
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,21 @@ class Known:
 
     rows: Tensor
     values: Tensor
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """Complete rows of the same kind, none of them trained on, and the same federation to be trained on them.
+
+    `rehearse(seed, epochs, defended)` trains it and returns what the attacker would have seen there, every epoch
+    kept; its rows are counted from 0, in the order of `labels`. The attacker's own model starts as it did in the
+    run; the others' do so only where the attack asked for that (`Asks.start`).
+    """
+
+    rows: Tensor  # their numbers in the attacked task; empty if they are not of it
+    features: Mapping[str, Tensor]
+    labels: Tensor
+    rehearse: "Callable[[int, int, bool], View]"
 
 
 @dataclass(frozen=True)
@@ -65,6 +92,7 @@ class Hints:
     top: nn.Module | None = None  # the label party's model (white box)
     embeddings: Mapping[str, Known] = field(default_factory=dict)  # everyone's, of the test rows
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row of the victim's inputs
+    shadow: Shadow | None = None  # complete rows outside of the training set
 
 
 @dataclass(frozen=True)

@@ -119,4 +119,5 @@ def _plan(record: Mapping[str, Any], trust: bool) -> Plan:
         seed=record["seed"],
         device="cpu",
         lookahead=record.get("lookahead", 0),
+        greedy=record.get("greedy", ""),
     )

@@ -11,6 +11,7 @@ from cutlayer import checkpoint, training
 from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.training import train_plan
+from cutlayer.transcript import Transcript
 from tests.test_joint import bottom, make_task, top
 
 RECIPE = cl.Recipe(epochs=4, batch_size=32)
@@ -208,3 +209,23 @@ def test_the_global_random_state_is_left_alone(task):
     state = torch.get_rng_state()
     cl.train(task, bottoms=bottom, top=top, recipe=RECIPE, defences=NOISE)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_run_that_diverged_says_so_and_can_be_attacked(task, tmp_path):
+    """VFLDefender as printed descends a loss without a bottom: finite, and far above that of knowing nothing."""
+    recipe = cl.Recipe(epochs=12, batch_size=32, lr=0.1)
+    diverging = Plan(bottoms=bottom, top=top, recipe=recipe, defences=(cl.defences.VFLDefender(),))
+    run = train_plan(task, diverging, out=tmp_path / "run")
+    (note,) = json.loads((tmp_path / "run/run.json").read_text())["notes"]
+    assert note.startswith("Training diverged from epoch") and "knowing nothing costs 1.1" in note
+    assert Run.open(tmp_path / "run", task, diverging).notes() == run.notes() == [note]
+    assert len(run.view("p1").channels)
+
+
+def test_with_early_stopping_what_came_after_the_best_epoch_does_not_count(task):
+    plan = Plan(bottoms=bottom, top=top, recipe=cl.Recipe(epochs=1, batch_size=32, patience=2))
+    run = Run(task, plan, training.assemble(task, plan, print), Transcript())
+    run.history = [{"loss": loss, "valid_loss": loss} for loss in (1.0, 0.9, 1e5)]
+    assert run.notes() == []
+    run.history = run.history[2:]
+    assert "diverged from epoch 0" in run.notes()[0]

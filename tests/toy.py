@@ -17,17 +17,18 @@ from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Role
 from cutlayer.defences import Hash
 from cutlayer.message import Batch, Kind, Message, Phase
+from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
 from cutlayer.sign import sign
 from cutlayer.spec import describe
 from cutlayer.transcript import Keep, Transcript
-from cutlayer.view import Hints, Known, Manifest, Own, View, view_of
+from cutlayer.view import Hints, Known, Manifest, Own, Shadow, Start, View, view_of
 
 LABEL, FEATURE, OTHER = "bank", "shop", "tele"
 ROSTER = Roster(LABEL, (LABEL, FEATURE, OTHER))
 NEUTRAL = Roster(LABEL, (FEATURE, OTHER))  # a label party without columns
 COLUMNS = {LABEL: 3, FEATURE: 8, OTHER: 5}
-ROWS, TEST, BATCH, EPOCHS = 400, 80, 40, 5
+ROWS, TEST, BATCH, EPOCHS, LR = 400, 80, 40, 5, 1e-2
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -44,6 +45,7 @@ class World:
     labels: Tensor
     bottoms: Mapping[str, nn.Module]
     top: nn.Module
+    begun: tuple[Mapping[str, nn.Module], nn.Module]  # bottoms and top before training
 
     def view(self, party: str, asks: Asks | None = None, victim: str = "") -> View:
         """What a party saw, holds and was told."""
@@ -53,6 +55,7 @@ class World:
             copy.deepcopy(self.bottoms.get(party)),
             labels=self.labels if is_label else None,
             top=copy.deepcopy(self.top) if is_label else None,
+            start=lambda: Start(copy.deepcopy(self.begun[0][party]), self.features[party], Stream(0, "toy start")),
         )
         view = view_of(self.transcript, frozenset({party}), self.manifest, {party: own})
         return replace(view, hints=self.hints(asks or Asks(), party), victim=victim)
@@ -75,7 +78,24 @@ class World:
             top=copy.deepcopy(self.top) if asks.top else None,
             embeddings=self._embeddings() if asks.top else {},
             shapes={n: tuple(self.features[n].shape[1:]) for n in others},
+            shadow=self._shadow(party) if asks.shadow else None,
         )
+
+    def _shadow(self, party: str) -> Shadow:
+        """The test rows, and the same federation on them, every model as it began."""
+        test = self.manifest.test
+        features, labels = {n: f[test] for n, f in self.features.items()}, self.labels[test]
+        rows = torch.arange(len(test))
+        manifest = replace(self.manifest, train=rows, test=rows[:0])
+
+        def rehearse(seed: int, epochs: int, defended: bool) -> View:
+            bottoms, top = copy.deepcopy(self.begun)
+            transcript = Transcript(Keep("all"))
+            with Stream(seed, "toy shadow").scope():
+                _train(transcript, manifest, features, labels, bottoms, top)
+            return World(manifest, transcript, features, labels, bottoms, top, self.begun).view(party)
+
+        return Shadow(test, features, labels, rehearse)
 
     def _embeddings(self) -> dict[str, Known]:
         """What every feature party sent for the test rows."""
@@ -120,14 +140,17 @@ def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = 
         )
         train, test = torch.arange(ROWS - TEST), torch.arange(ROWS - TEST, ROWS)
         defences = (describe(Hash(bits=8), full=True),) if hashed else ()
-        manifest = Manifest("toy", roster, classes, train, test, BATCH, Concat(), defences=defences)
+        manifest = Manifest(
+            "toy", roster, classes, train, test, Recipe(batch_size=BATCH, lr=LR), Concat(), defences=defences
+        )
         transcript = Transcript(Keep("all"))
+        begun = copy.deepcopy((bottoms, top))
         _train(transcript, manifest, features, labels, bottoms, top)
         for model in (*bottoms.values(), top):
             model.eval().requires_grad_(True)
         _predict(transcript, manifest, torch.arange(ROWS), features, bottoms)
         secret = labels[torch.randperm(ROWS)] if sealed else labels
-    return World(manifest, transcript, features, secret, bottoms, top)
+    return World(manifest, transcript, features, secret, bottoms, top, begun)
 
 
 def _labels(features: Mapping[str, Tensor], classes: int) -> Tensor:
@@ -148,7 +171,7 @@ def _train(
     bottoms: Mapping[str, nn.Module],
     top: nn.Module,
 ) -> None:
-    optimizer = torch.optim.Adam([p for m in (*bottoms.values(), top) for p in m.parameters()], lr=1e-2)
+    optimizer = torch.optim.Adam([p for m in (*bottoms.values(), top) for p in m.parameters()], lr=LR)
     step = 0
     for epoch in range(EPOCHS):
         transcript.begin_epoch(epoch, epoch == EPOCHS - 1)
@@ -218,7 +241,7 @@ def gradient_view(batches: list[tuple[Tensor, Tensor]], known: Known | None = No
     for step, (rows, payload) in enumerate(batches):
         record(transcript, Kind.GRADIENT, FEATURE, rows, payload, step)
     rows = torch.cat([rows for rows, _ in batches])
-    manifest = Manifest("toy", ROSTER, classes, rows, rows[:0], len(batches[0][0]), Concat())
+    manifest = Manifest("toy", ROSTER, classes, rows, rows[:0], Recipe(batch_size=len(batches[0][0])), Concat())
     view = view_of(transcript, frozenset({FEATURE}), manifest, {FEATURE: Own(None, None)})
     return replace(view, hints=Hints(labels=known), victim=LABEL)
 
@@ -228,7 +251,7 @@ def inversion_view(bottom: nn.Module, inputs: Tensor, train: int = 0) -> View:
     transcript, rows = Transcript(), torch.arange(len(inputs))
     with torch.no_grad():
         record(transcript, Kind.EMBEDDING, FEATURE, rows, bottom.eval()(inputs), phase=Phase.PREDICT)
-    manifest = Manifest("toy", ROSTER, 2, rows[:train], rows[train:], len(rows), Concat())
+    manifest = Manifest("toy", ROSTER, 2, rows[:train], rows[train:], Recipe(batch_size=len(rows)), Concat())
     hints = Hints(bottoms={FEATURE: bottom}, shapes={FEATURE: tuple(inputs.shape[1:])})
     view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: Own(None, None)})
     return replace(view, hints=hints, victim=FEATURE)

@@ -1,6 +1,7 @@
 """Gradient clusters: within one run each class has a direction in the gradients, so they sort the rows by class."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +16,6 @@ from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind
 from cutlayer.sparse import SparseRows
-from cutlayer.transcript import LAST
 from cutlayer.view import View
 
 Array = NDArray[np.float64]
@@ -24,17 +24,25 @@ RIDGE = 1e-3  # of the pooled covariance, relative to its mean variance
 SURE = 1e-4  # change of the mean log-likelihood at which it has settled
 
 
+class Seen(NamedTuple):
+    """The messages of one epoch: directions, and the place of each message's row."""
+
+    points: Array
+    place: NDArray[np.int64]
+
+
 class GradientClusters(Attack):
     """Read labels off the directions of gradients: a mixture with one component for each class.
 
     A gradient is J^T (p - e_y), with J the private Jacobian of the top: which direction means which class is
     secret, but it is the same for all rows of a run. So no shadow training is needed. Each row's direction is a
     point; classes are components with a mean of their own and a common covariance. What the attacker's own
-    columns and a few known labels say about a row is its prior. Two starts are tried, from that prior and from
-    k-means with clusters named by it, and the one with the higher likelihood is kept: the truth plays no part.
-    Where several epochs were kept, the log-likelihoods of a row's messages add up.
+    columns and a few known labels say about a row is its prior. Several starts are tried, from that prior and from
+    k-means with clusters named by it, and the one with the highest likelihood is kept: the truth plays no part.
+    Directions turn as the top learns, so every epoch has components of its own, and the log-likelihoods of a row's
+    messages add up. Epochs are the first kept ones, where probabilities are still even and directions clearest.
 
-    Sees: the gradients that the label party sent, in the last `epochs` kept epochs.
+    Sees: the gradients that the label party sent, in the first `epochs` kept epochs, or all that were kept.
     Needs: `labels` rows with their labels; without any, clusters get numbers in the order of their size.
     Specification: vflrecon, section 8.
     Paper: ours; after Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
@@ -44,9 +52,9 @@ class GradientClusters(Attack):
     target: ClassVar[Target] = Target.LABELS
     by: ClassVar[Role] = Role.FEATURE_PARTY
 
-    def __init__(self, *, labels: int = 40, epochs: int = 1) -> None:
+    def __init__(self, *, labels: int = 40, epochs: int | None = None) -> None:
         at_least("labels", labels, 0)
-        at_least("epochs", epochs, 1)
+        at_least("epochs", 1 if epochs is None else epochs, 1)
         self.labels = labels
         self.epochs = epochs
 
@@ -58,14 +66,14 @@ class GradientClusters(Attack):
     def run(self, view: View, rng: Generator) -> Guess:
         """Fit the mixture and take each row's likeliest class."""
         channel = view.channel(Kind.GRADIENT, peer=view.attacker)
-        if channel.entries["count"].sum() == 0:
+        entries = channel.entries
+        if entries["count"].sum() == 0:
             raise Inapplicable("no gradients were kept")
-        rows, gradients, _ = channel.read(epoch=LAST if self.epochs == 1 else None)
-        kept, place = torch.unique(rows, return_inverse=True)
+        parts = [channel.read(epoch=int(epoch))[:2] for epoch in np.unique(entries["epoch"])[: self.epochs]]
+        kept = torch.unique(torch.cat([rows for rows, _ in parts]))
+        seen = [Seen(directions(g.flatten(1).double().numpy()), torch.searchsorted(kept, r).numpy()) for r, g in parts]
         seed = int(torch.randint(2**31, (), generator=rng))
-        prior = self._prior(view, kept, seed)
-        points = directions(gradients.flatten(1).double().numpy())
-        best = fit(points, place.numpy(), prior, seed)
+        best = fit(seen, self._prior(view, kept, seed), seed)
         return Guess(kept, torch.from_numpy(best.argmax(axis=1)), Form.CLASSES)
 
     def _prior(self, view: View, rows: Tensor, seed: int) -> Array:
@@ -102,42 +110,57 @@ def directions(gradients: Array) -> Array:
     return kept
 
 
-def fit(points: Array, place: NDArray[np.int64], prior: Array, seed: int) -> Array:
-    """Log-probability of every class for every row, from the likelier of two starts."""
+def fit(seen: Sequence[Seen], prior: Array, seed: int) -> Array:
+    """Log-probability of every class for every row, from the likeliest of several starts."""
     classes = prior.shape[1]
-    if not points.shape[1] or len(points) <= classes:
+    seen = [one for one in seen if one.points.shape[1] and len(one.points) > classes]
+    if not seen:
         return prior
-    from sklearn.cluster import KMeans
-
-    means = KMeans(classes, n_init=4, random_state=seed).fit(points)
-    hard = np.eye(classes)[means.labels_]
-    weight = np.exp(log_softmax(prior, axis=1))[place]
-    _, names = linear_sum_assignment(-(hard.T @ weight))
-    if np.allclose(prior, prior[:1]):  # nobody says which is which: by size
-        names = np.argsort(np.argsort(-hard.sum(axis=0)))
-    starts = [hard[:, np.argsort(names)], weight]
-    settled = [_settle(points, place, prior, start) for start in starts]
+    belief = np.exp(log_softmax(prior, axis=1))
+    ends = (seen[0], seen[-1]) if len(seen) > 1 else seen
+    starts = [belief, *(_sorted(one, prior, belief, seed) for one in ends)]
+    settled = [_settle(seen, prior, start) for start in starts]
     return max(settled, key=lambda found: found[1])[0]
 
 
-def _settle(points: Array, place: NDArray[np.int64], prior: Array, start: Array) -> tuple[Array, float]:
-    """Expectation and maximisation: class means, a pooled covariance, and each row's posterior."""
-    before, belief = -np.inf, start
+def _sorted(one: Seen, prior: Array, belief: Array, seed: int) -> Array:
+    """Rows by the cluster that an epoch's k-means puts them in, each cluster named by what is believed of its rows."""
+    from sklearn.cluster import KMeans
+
+    classes = prior.shape[1]
+    hard = np.eye(classes)[KMeans(classes, n_init=4, random_state=seed).fit(one.points).labels_]
+    _, names = linear_sum_assignment(-(hard.T @ belief[one.place]))
+    if np.allclose(prior, prior[:1]):  # nobody says which is which: by size
+        names = np.argsort(np.argsort(-hard.sum(axis=0)))
+    start = np.array(belief)
+    start[one.place] = hard[:, np.argsort(names)]
+    return start
+
+
+def _settle(seen: Sequence[Seen], prior: Array, belief: Array) -> tuple[Array, float]:
+    """Expectation and maximisation: class means and a pooled covariance per epoch, and each row's posterior."""
+    before = now = -np.inf
     posterior = prior
+    even = np.exp(log_softmax(prior, axis=1)).mean(axis=0)  # known labels are even over classes, and so is the prior
     for _ in range(ROUNDS):
-        mass = belief.sum(axis=0) + 1e-9
-        centres = belief.T @ points / mass[:, None]
-        spread = points.T @ points - (centres.T * mass) @ centres
-        spread /= len(points)
-        spread += RIDGE * (np.trace(spread) / len(spread) + 1e-12) * np.eye(len(spread))
-        half = np.linalg.cholesky(np.linalg.inv(spread))
-        far = np.square((points @ half)[:, None] - (centres @ half)[None]).sum(axis=2)
-        fits = -0.5 * far + np.log(np.diag(half)).sum()
-        joint = np.array(prior)
-        np.add.at(joint, place, fits)
+        joint = prior + np.log(belief.mean(axis=0) + 1e-9) - np.log(even)
+        for one in seen:
+            np.add.at(joint, one.place, _fits(one.points, belief[one.place]))
         total = logsumexp(joint, axis=1, keepdims=True)
         posterior, now = joint - total, float(total.mean())
         if now - before < SURE * abs(now):
             break
-        before, belief = now, np.exp(posterior)[place]
+        before, belief = now, np.exp(posterior)
     return posterior, now
+
+
+def _fits(points: Array, belief: Array) -> Array:
+    """Log-density of every point under every class, with means and covariance as the belief has them."""
+    mass = belief.sum(axis=0) + 1e-9
+    centres = belief.T @ points / mass[:, None]
+    spread = (points.T @ points - (centres.T * mass) @ centres) / len(points)
+    spread += RIDGE * (np.trace(spread) / len(spread) + 1e-12) * np.eye(len(spread))
+    half = np.linalg.cholesky(np.linalg.inv(spread))
+    far = np.square((points @ half)[:, None] - (centres @ half)[None]).sum(axis=2)
+    found: Array = -0.5 * far + np.log(np.diag(half)).sum()
+    return found

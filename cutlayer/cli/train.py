@@ -61,6 +61,9 @@ def train(
     patience: Annotated[
         int | None, Option(help="Stop after so many epochs without a better validation loss.", rich_help_panel=RECIPE)
     ] = None,
+    greedy: Annotated[
+        str, Option(help="A party that cheats: it takes longer steps than agreed.", rich_help_panel=RECIPE)
+    ] = "",
     seed: Annotated[int, Option(help="The same seed gives the same models, bit for bit.", rich_help_panel=RECIPE)] = 0,
     device: Annotated[str, Option(help="cpu or cuda.", rich_help_panel=RECIPE)] = "cpu",
     threads: Annotated[int, Option(help="CPU threads.", rich_help_panel=RECIPE)] = 1,
@@ -108,6 +111,7 @@ def train(
         ),
         seed=seed,
         device=device,
+        greedy=greedy,
     )
     if (data is None) == (table is None):
         raise ConfigError("Expected either --data NAME or --table FILE (see `cutlayer list datasets`).")

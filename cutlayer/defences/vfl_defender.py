@@ -27,9 +27,9 @@ class VFLDefender(Defence):
     and the C - 1 others down by as much each.
 
     Signs do not shrink as rows are learned, so training descends a linear loss without a bottom and
-    logits grow without end: with `variant=paper` watch the loss. `variant=repaired`, ours, clips to
-    the thresholds and multiplies by U(0, 2) per entry: the mean is the clipped gradient, which
-    shrinks as rows are learned.
+    logits grow without end: a run with `variant=paper` often ends with a note that it diverged.
+    `variant=repaired`, ours, clips to the thresholds and multiplies by U(0, 2) per entry: the mean
+    is the clipped gradient, which shrinks as rows are learned.
 
     Guarantee: none (heuristic).
     Does not hide: the label. For cross-entropy the one negative entry of a row stands at its label,

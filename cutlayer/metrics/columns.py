@@ -50,3 +50,12 @@ def best_match(found: Bits, truth: Bits) -> Bits:
     best = known[:, agreement(known, truth).argmax(axis=0)]
     turned = (best == truth).mean(axis=0) < 0.5
     return np.asarray(best ^ turned)
+
+
+def correlations(values: NDArray[Any]) -> list[list[float]]:
+    """Pearson's correlation of every two columns; 0 with a column that does not vary."""
+    centred = values.astype(np.float64) - values.mean(axis=0, dtype=np.float64)
+    length = np.linalg.norm(centred, axis=0)
+    unit = centred / np.where(length > 0, length, 1.0)
+    found: list[list[float]] = np.round(unit.T @ unit, 4).tolist()
+    return found

@@ -135,8 +135,9 @@ class Dial:
         return met
 
     def _welcomed(self, hello: Hello, packet: Packet) -> Welcome:
-        if packet.frame.note.topic == "refused":
-            lines = _lines(packet.frame.note.text)
+        note = packet.frame.note
+        if note.topic == "refused":
+            lines = _lines(note.text)
             raise Refusal(
                 f"The manifests differ, so nothing was started: {'; '.join(lines)}. Agree on one and start again."
             )

@@ -7,7 +7,7 @@ part comes in several; they are joined only as they arrive, so a peer's word alo
 
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -20,12 +20,11 @@ from cutlayer.cut import Shape
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Kind, Message, Phase
 from cutlayer.net import schema
+from cutlayer.net.packet import PART as PART
+from cutlayer.net.packet import Packet
 from cutlayer.wire import Encoding, decode, encode
 
-VERSION = 1
 LITTLE = sys.byteorder == "little"
-PART = 1 << 20  # bytes of payload in one frame
-ROOM = 1 << 16  # for all else in a frame; notes are parted alike
 DIMENSIONS = 6
 TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
 TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
@@ -79,6 +78,7 @@ class Form:
     shape: Shape
     parts: int
     size: int  # bytes on the wire
+    letters: np.dtype[Any]  # of the numbers there
 
 
 class Arrived(NamedTuple):
@@ -87,37 +87,32 @@ class Arrived(NamedTuple):
     form: Form
     step: int
     payload: Tensor
-    certificate: bytes
-    signature: bytes
 
 
 class Encoder:
-    """Makes tensors and payloads of messages. Most headers say what the last one to the same receiver said."""
+    """Makes packets of messages. Most headers say what the last one to the same receiver said."""
 
     def __init__(self, run: bytes) -> None:
         self.run = run
-        self._last: dict[str, tuple[Any, Any]] = {}  # by receiver: what the header says, and the header
+        self._last: dict[str, tuple[Any, bytes]] = {}  # by receiver: what the header says, and the header
 
-    def frames(self, message: Message) -> Iterator[tuple[Any, memoryview]]:
-        """A message as one or more protobuf tensors, each with a view of its payload, to be copied at once."""
-        crossed = encode(message.payload.detach().cpu(), message.encoding)
-        numbers = np.ascontiguousarray(crossed.numpy(), LETTERS[crossed.dtype])
+    def packets(self, message: Message) -> list[Packet]:
+        """A message as one or more packets, each with a view of its payload, to be copied at once."""
+        crossed = encode(message.payload, message.encoding)
+        numbers = np.ascontiguousarray(crossed.numpy(force=True), LETTERS[crossed.dtype])
         data = numbers.data.cast("B") if numbers.size else memoryview(b"")
-        parts = max(1, -(-len(data) // PART))
-        for part in range(parts):
-            tensor = schema.Tensor()
-            tensor.CopyFrom(self._header(message))
-            tensor.step, tensor.part, tensor.parts = message.batch.step, part, parts
-            yield tensor, data[part * PART : (part + 1) * PART]
+        header, step = self._header(message, len(data)), message.batch.step
+        starts = range(0, len(data) or 1, PART)
+        return [Packet(header, data[start : start + PART], step, part) for part, start in enumerate(starts)]
 
-    def _header(self, message: Message) -> Any:
-        """All that a message says about itself, but for step and parts."""
+    def _header(self, message: Message, size: int) -> bytes:
+        """All that a message says about itself, but for its step."""
         payload, phase = message.payload, message.batch.phase
         says = (message.sender, phase, message.kind, message.encoding, payload.dtype, payload.shape)
         last = self._last.get(message.receiver)
         if last is not None and last[0] == says:
             return last[1]
-        header = schema.Tensor(
+        tensor = schema.Tensor(
             run=self.run,
             sender=message.sender,
             receiver=message.receiver,
@@ -126,52 +121,53 @@ class Encoder:
             type=TYPES[payload.dtype],
             spelling=SPELT[message.encoding],
             shape=list(payload.shape),
+            parts=_parts(size),
         )
+        header: bytes = schema.Frame(tensor=tensor).SerializeToString()
         self._last[message.receiver] = says, header
         return header
 
 
-def frames(message: Message, run: bytes) -> Iterator[tuple[Any, memoryview]]:
+def packets(message: Message, run: bytes) -> list[Packet]:
     """One message, by itself."""
-    return Encoder(run).frames(message)
+    return Encoder(run).packets(message)
 
 
-def statement(tensor: Any, payload: bytes | memoryview) -> bytes:
+def statement(packet: Packet) -> bytes:
     """What a sender signs when a third party hands its message on: all of it."""
-    names = ("sender", "receiver", "step", "phase", "kind", "type", "spelling")
-    facts = (*(getattr(tensor, name) for name in names), list(tensor.shape))
-    return bytes(tensor.run) + repr(facts).encode() + hashlib.sha256(payload).digest()
+    tensor = packet.frame.tensor
+    facts = (tensor.sender, tensor.receiver, packet.step, tensor.phase, tensor.kind, tensor.type, tensor.spelling)
+    said = repr((*facts, list(tensor.shape))).encode()
+    return bytes(tensor.run) + said + hashlib.sha256(packet.payload).digest()
 
 
 class Decoder:
-    """Puts the parts of one link's messages together. One message at a time: a sender finishes what it began."""
+    """Puts the parts of one link's messages together. A sender finishes what it began, but what the label party hands
+    on comes between the parts of its own messages."""
 
     def __init__(self, allowed: Allowed) -> None:
         self.allowed = allowed
-        self._said: Any = None  # what the last header said that was checked: most messages say the same again
+        self.header: bytes | None = None  # the last that was checked: most messages have the same again
         self._form: Form
-        self._step = 0  # of the message whose parts these are
-        self._parts: list[bytes | memoryview] = []
+        self._begun: dict[str, tuple[tuple[bytes, int], list[bytes | memoryview]]] = {}  # by sender
 
-    def add(self, tensor: Any, payload: bytes | memoryview) -> Arrived | None:
+    def add(self, packet: Packet) -> Arrived | None:
         """Take the next part; the whole message if this was its last."""
-        said, step, part = _said(tensor), tensor.step, tensor.part
-        if self._parts and (said != self._said or step != self._step or part != len(self._parts)):
-            raise ProtocolError("Expected the next part of the message that was begun, got something else.")
-        if said != self._said:
-            self._form = self._check(tensor)
-            self._said = said
-        form, self._step = self._form, step
-        if part != len(self._parts):
-            raise ProtocolError(f"Expected the first part of a message from {form.sender}, got another.")
+        header, payload, step, part = packet[:4]
+        if header != self.header:
+            self._form, self.header = self._check(packet.frame.tensor), header
+        form = self._form
+        begun, parts = self._begun.pop(form.sender, (None, []))
+        if part != len(parts) or begun not in (None, (header, step)):
+            raise ProtocolError(f"Expected the next or the first part of a message from {form.sender}, got another.")
         full = PART if part + 1 < form.parts else form.size - PART * part
         if len(payload) != full:
             raise ProtocolError(f"Expected {full} bytes in a part from {form.sender}, got {len(payload)}.")
-        self._parts.append(payload)
-        if len(self._parts) < form.parts:
+        parts.append(payload)
+        if len(parts) < form.parts:
+            self._begun[form.sender] = (header, step), parts
             return None
-        whole, self._parts = bytearray().join(self._parts), []  # the one copy: the tensor's own memory
-        return Arrived(form, step, _numbers(form, whole), tensor.certificate, tensor.signature)
+        return Arrived(form, step, _numbers(form, bytearray().join(parts)))  # the one copy: the tensor's own memory
 
     def _check(self, tensor: Any) -> Form:
         """Refuse what the manifest does not allow, by what the first part says."""
@@ -201,25 +197,15 @@ class Decoder:
             raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
         encoding = SPELLINGS[tensor.spelling]
         size = _bytes(prod(shape), dtype, encoding)
-        if tensor.parts != max(1, -(-size // PART)):
+        if tensor.parts != _parts(size):
             raise ProtocolError(f"Expected the first part of a message from {tensor.sender}, got another.")
         phase = PHASES[tensor.phase]
-        return Form(tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size)
+        letters = LETTERS[CROSSED.get(encoding, dtype)]
+        return Form(tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size, letters)
 
 
-def _said(tensor: Any) -> tuple[Any, ...]:
-    """All that a header says, but for what differs from one message or part to the next."""
-    return (
-        tensor.run,
-        tensor.sender,
-        tensor.receiver,
-        tensor.phase,
-        tensor.kind,
-        tensor.type,
-        tensor.spelling,
-        tensor.parts,
-        tuple(tensor.shape),
-    )
+def _parts(size: int) -> int:
+    return max(1, -(-size // PART))
 
 
 def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
@@ -231,17 +217,16 @@ def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
 
 def _numbers(form: Form, data: bytearray) -> Tensor:
     """The tensor that a message carries; it keeps `data` as its memory where it can."""
-    crossed = CROSSED.get(form.encoding, form.dtype)
     if not data:
         return torch.empty(form.shape, dtype=form.dtype)
-    numbers = np.frombuffer(data, LETTERS[crossed])
-    if crossed.is_floating_point and not np.isfinite(numbers).all():
+    numbers = np.frombuffer(data, form.letters)
+    if form.letters.kind == "f" and 0 in np.isfinite(numbers).tobytes():
         raise ProtocolError(f"Expected finite numbers from {form.sender}, got others.")
     if not LITTLE:
-        data = bytearray(numbers.byteswap().tobytes())
-    payload = torch.frombuffer(data, dtype=crossed)
+        numbers = numbers.astype(form.letters.newbyteorder())
     if form.encoding is not Encoding.BITS:
-        payload = payload.view(form.shape)
+        numbers = numbers.reshape(form.shape)
+    payload = torch.from_numpy(numbers)
     if form.encoding is Encoding.PLAIN:
         return payload
     return decode(payload, form.encoding, torch.empty((), dtype=form.dtype).expand(form.shape))

@@ -14,10 +14,8 @@ from typing import Any
 
 from cutlayer.data.task import NAME
 from cutlayer.errors import ProtocolError
-from cutlayer.net import schema
-from cutlayer.net.frame import VERSION
 from cutlayer.net.identity import Identity
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import VERSION, Packet, note
 
 TOKEN = re.compile("[0-9a-f]{32}")  # a process, or a nonce
 SHOWN = 500  # characters of a value in a line about manifests
@@ -49,7 +47,7 @@ class Welcome:
 
 def word(topic: str, facts: Any) -> Packet:
     """A first word as a packet; it stands outside of the link's numbers."""
-    return Packet(schema.Frame(version=VERSION, note=schema.Note(topic=topic, text=json.dumps(facts))))
+    return note(topic, json.dumps(facts))
 
 
 def say(first: Hello | Welcome) -> Packet:
@@ -60,10 +58,10 @@ def say(first: Hello | Welcome) -> Packet:
 def heard(packet: Packet, kind: type[Hello] | type[Welcome]) -> Any:
     """Read a first word; anything else is refused, without saying why."""
     try:
-        frame, note = packet.frame, packet.frame.note
-        if frame.version != VERSION or note.topic != kind.__name__.lower():
-            raise ValueError(f"version {frame.version}, {note.topic[:20]!r}")
-        facts = json.loads(note.text)
+        said = packet.frame.note
+        if packet.version != VERSION or said.topic != kind.__name__.lower():
+            raise ValueError(f"version {packet.version}, {said.topic[:20]!r}")
+        facts = json.loads(said.text)
         wanted = {one.name: one.type for one in fields(kind)}
         if set(facts) != set(wanted) or any(type(facts[name]) is not wanted[name] for name in wanted):
             raise ValueError("other facts than expected")

@@ -10,10 +10,9 @@ from typing import Any
 from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
 from cutlayer.net.credentials import grpc, peer_certificate, server_credentials
 from cutlayer.net.door import Door, end_of
-from cutlayer.net.frame import PART, ROOM
 from cutlayer.net.handshake import SHOWN, Hello, Welcome, answer, differences, heard, say, word
 from cutlayer.net.identity import Refused
-from cutlayer.net.packet import SIZE, Packet
+from cutlayer.net.packet import MOST, Packet
 from cutlayer.net.post import Broke, Gone, Joined, Post
 from cutlayer.net.quiet import Quiet
 from cutlayer.net.schema import JOIN
@@ -25,8 +24,8 @@ ALIVE = [  # a peer that is cut off without a word is noticed after ten seconds
     ("grpc.http2.ping_timeout_ms", 5_000),  # what counts since gRPC 1.60 or so; it would wait for a minute
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_receive_message_length", SIZE.size + ROOM + PART),
-    ("grpc.max_send_message_length", SIZE.size + ROOM + PART),
+    ("grpc.max_receive_message_length", MOST),
+    ("grpc.max_send_message_length", MOST),
 ]
 GUARDED = [  # what a stranger may cost
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 2_000),

@@ -11,12 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from typing import Any
 
 from cutlayer.errors import ProtocolError
-from cutlayer.net import schema
-from cutlayer.net.frame import VERSION
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import VERSION, Packet
 
 CONFIRM = 32  # after so many frames without a word of ours, one is sent that says only what has arrived
 
@@ -49,16 +46,13 @@ class Link:
         """Number of the last frame that arrived."""
         return self._seen
 
-    def send(self, generation: int, *, note: Any = None, tensor: Any = None, payload: bytes | memoryview = b"") -> None:
+    def send(self, generation: int, packet: Packet) -> None:
         """Put a packet on its way; if there is no stream, it waits for one. It is made now, of what holds now."""
         with self._lock:
             if self._strange:
                 return
             number, seen = self._number + 1, self._seen
-            frame = schema.Frame(
-                version=VERSION, number=number, seen=seen, generation=generation, note=note, tensor=tensor
-            )
-            data = Packet(frame, payload).to_bytes()
+            data = Packet(*packet[:4], generation, number, seen).to_bytes()
             self._number, self._said = number, seen
             self._kept.append((number, data))
             self._line.put(data)
@@ -114,7 +108,7 @@ class Link:
     def receive(self, stream: int, packet: Packet) -> None:
         """Take a packet off a stream: deliver it if it is the next one, drop it if it came before."""
         with self._order:
-            if self._is_next(stream, packet.frame):
+            if self._is_next(stream, packet):
                 self._deliver(self.peer, packet)
 
     def drained(self, timeout: float) -> bool:
@@ -123,12 +117,12 @@ class Link:
             self._confirmed.wait_for(lambda: not (self._kept and self._open), timeout)
             return not self._kept
 
-    def _is_next(self, stream: int, frame: Any) -> bool:
-        number, seen = frame.number, frame.seen
+    def _is_next(self, stream: int, packet: Packet) -> bool:
+        number, seen = packet.number, packet.seen
         with self._lock:
             if stream != self._stream:
                 return False
-            if frame.version != VERSION or number > self._seen + 1 or seen > self._number:
+            if packet.version != VERSION or number > self._seen + 1 or seen > self._number:
                 raise ProtocolError(f"Expected frame {self._seen + 1} of {self.peer}, got {number}.")
             self._confirm(seen)
             if number <= self._seen:
@@ -136,7 +130,7 @@ class Link:
             self._seen = number
             if number - self._said >= CONFIRM:
                 self._said = number
-                self._line.put(Packet(schema.Frame(version=VERSION, seen=number)).to_bytes())  # and no number
+                self._line.put(Packet(seen=number).to_bytes())  # and no number
             return True
 
     def _end(self) -> None:

@@ -18,7 +18,7 @@ from cutlayer.cut import Roster
 from cutlayer.data.task import NAME
 from cutlayer.errors import ConfigError
 from cutlayer.models import named
-from cutlayer.net.frame import VERSION
+from cutlayer.net.packet import VERSION
 from cutlayer.plan import Facts, Plan
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.spec import describe

@@ -1,6 +1,8 @@
-"""Packet: what crosses at once. The length of a header in four little-endian bytes, the header, the payload as it is.
+"""Packet: what crosses at once. A head of fixed length, the header, the payload as it is.
 
-The header is a protobuf `Frame`. The payload stays outside of it, since protobuf would copy it at every step.
+The header is a protobuf `Frame`. All that differs between two messages of a kind is in the head, so the header of most
+messages is, byte for byte, that of the one before, and neither made nor read again. The payload stays outside of
+protobuf, which would copy it at every step.
 """
 
 import struct
@@ -10,36 +12,57 @@ from google.protobuf.message import DecodeError
 
 from cutlayer.errors import ProtocolError
 from cutlayer.net import schema
-from cutlayer.net.frame import PART, ROOM
 
-SIZE = struct.Struct("<I")
+VERSION = 2
+PART = 1 << 20  # bytes of payload in one packet
+ROOM = 1 << 16  # for a header
+HEAD = struct.Struct("<IQQQQII")  # version, number, seen, generation, step, part, length of the header
+MOST = HEAD.size + ROOM + PART  # bytes of a packet
 
 
 class Packet(NamedTuple):
-    """A frame, and the payload of its tensor if it has one."""
+    """A header, the payload of its tensor if it has one, and where in the conversation it belongs."""
 
-    frame: Any
+    header: bytes = b""
     payload: bytes | memoryview = b""
+    step: int = 0
+    part: int = 0  # of the tensor's `parts`, from 0
+    generation: int = 0
+    number: int = 0
+    seen: int = 0
+    version: int = VERSION
+
+    @property
+    def frame(self) -> Any:
+        """What the header says: a note or a tensor."""
+        try:
+            frame = schema.Frame.FromString(self.header)
+        except DecodeError as error:
+            raise ProtocolError("Expected a header in protobuf, got something else.") from error
+        if self.payload and frame.WhichOneof("body") != "tensor":
+            raise ProtocolError("Expected nothing after a header without a tensor, got a payload.")
+        return frame
 
     def to_bytes(self) -> bytes:
         """The packet on the wire: the one copy that a sender makes of a payload."""
-        header = self.frame.SerializeToString()
+        header, payload, step, part, generation, number, seen, version = self
         if len(header) > ROOM:
             raise ProtocolError(f"Expected at most {ROOM} bytes to say beside numbers, got {len(header)}.")
-        return b"".join((SIZE.pack(len(header)), header, self.payload))
+        head = HEAD.pack(version, number, seen, generation, step, part, len(header))
+        return b"".join((head, header, payload))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Packet":
-        """Read what a peer sent; its payload is a view of that, not a copy."""
-        if not SIZE.size <= len(data) <= SIZE.size + ROOM + PART:
-            raise ProtocolError(f"Expected a packet of at most {SIZE.size + ROOM + PART} bytes, got {len(data)}.")
-        end: int = SIZE.size + SIZE.unpack_from(data)[0]
-        if end > min(len(data), SIZE.size + ROOM):
+        """Read what a peer sent, but for the header; its payload is a view of that, not a copy."""
+        if not HEAD.size <= len(data) <= MOST:
+            raise ProtocolError(f"Expected a packet of {HEAD.size} to {MOST} bytes, got {len(data)}.")
+        version, number, seen, generation, step, part, length = HEAD.unpack_from(data)
+        end = HEAD.size + length
+        if length > ROOM or end > len(data):
             raise ProtocolError(f"Expected a header of at most {ROOM} bytes in a packet, got another length.")
-        try:
-            frame = schema.Frame.FromString(data[SIZE.size : end])
-        except DecodeError as error:
-            raise ProtocolError("Expected a header in protobuf, got something else.") from error
-        if end < len(data) and frame.WhichOneof("body") != "tensor":
-            raise ProtocolError("Expected nothing after a header without a tensor, got a payload.")
-        return cls(frame, memoryview(data)[end:])
+        return cls(data[HEAD.size : end], memoryview(data)[end:], step, part, generation, number, seen, version)
+
+
+def note(topic: str, text: str) -> Packet:
+    """A note as a packet."""
+    return Packet(schema.Frame(note=schema.Note(topic=topic, text=text)).SerializeToString())

@@ -13,11 +13,10 @@ from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError
 from cutlayer.message import Kind, Message
-from cutlayer.net import schema
-from cutlayer.net.frame import CAPS, NUMBER, PART, Allowed, Arrived, Decoder, Encoder, statement
+from cutlayer.net.frame import CAPS, NUMBER, Allowed, Arrived, Decoder, Encoder, statement
 from cutlayer.net.identity import Identity
 from cutlayer.net.link import Link
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import PART, Packet, note
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,40 +94,30 @@ class Post:
 
     def allow(self, shapes: Mapping[str, tuple[int, ...]], rows: int) -> None:
         """Say which embeddings or gradients may come, and how many rows a batch may have."""
-        self._allowed = {
-            peer: {
-                sender: Allowed(self.run, self.name, frozenset([sender]), rows, shapes)
-                for sender in (self.parties if peer == self.label_party else (peer,))
-                if sender != self.name
-            }
+        others = frozenset(self.parties) - {self.name}
+        self._decoders = {
+            peer: Decoder(
+                Allowed(self.run, self.name, others if peer == self.label_party else frozenset([peer]), rows, shapes)
+            )
             for peer in self.peers
         }
-        self._decoders = {peer: self._fresh(peer) for peer in self.peers}
-
-    def _fresh(self, peer: str) -> dict[str, Decoder]:
-        """A decoder per sender: what the label party hands on comes between the parts of its own messages."""
-        return {sender: Decoder(allowed) for sender, allowed in self._allowed[peer].items()}
 
     def tell(self, peer: str, topic: str, **facts: Any) -> None:
         """Send a note."""
-        note = schema.Note(topic=topic, text=json.dumps(facts))
-        self.links[peer].send(self.generation, note=note)
+        self.links[peer].send(self.generation, note(topic, json.dumps(facts)))
 
     def send(self, message: Message) -> None:
         """Send a message; one to another feature party goes through the label party, signed."""
         through = message.receiver if message.receiver in self.links else self.label_party
-        for tensor, payload in self._encoder.frames(message):
+        for packet in self._encoder.packets(message):
             if through != message.receiver and self.identity is not None:
-                if tensor.parts > 1:
-                    raise ProtocolError(f"Expected a message to {message.receiver} of at most {PART} bytes.")
-                tensor.certificate = self.identity.shown
-                tensor.signature = self.identity.sign(statement(tensor, payload))
-            self.links[through].send(self.generation, tensor=tensor, payload=payload)
+                packet = _signed(packet, self.identity)
+            self.links[through].send(self.generation, packet)
 
     def renew(self, peer: str) -> None:
         """Start afresh with a peer that is a new process."""
         self.links[peer].reset()
-        self._decoders[peer] = self._fresh(peer)
+        self._decoders[peer] = Decoder(self._decoders[peer].allowed)
 
     def drain(self, peers: Iterable[str], timeout: float) -> None:
         """Wait until peers have confirmed all that was sent."""
@@ -137,32 +126,39 @@ class Post:
 
     def _deliver(self, peer: str, packet: Packet) -> None:
         """Check a packet, in its stream's thread; hand it on, or queue it."""
-        frame, payload = packet.frame, packet.payload
-        if frame.WhichOneof("body") == "note":
-            self.put(Said(peer, frame.generation, frame.note.topic, _facts(peer, frame.note.text)))
-            return
-        tensor = frame.tensor
-        if tensor.receiver != self.name:
-            self._hand_on(peer, packet)
-            return
-        decoders = self._decoders[peer]
-        if tensor.sender not in decoders:
-            raise ProtocolError(f"Expected a message of {' or '.join(sorted(decoders))}, got another sender's.")
-        arrived = decoders[tensor.sender].add(tensor, payload)
+        decoder = self._decoders[peer]
+        if packet.header != decoder.header:  # or it is like the last, and for us
+            frame = packet.frame
+            if frame.WhichOneof("body") == "note":
+                self.put(Said(peer, packet.generation, frame.note.topic, _facts(peer, frame.note.text)))
+                return
+            if frame.tensor.receiver != self.name:
+                self._hand_on(peer, packet, frame.tensor)
+                return
+        arrived = decoder.add(packet)
         if arrived is None:
             return
-        if tensor.sender != peer and self.identity is not None:
-            self.identity.verify(arrived.certificate, tensor.sender, statement(tensor, payload), arrived.signature)
-        self.events.put(Came(peer, frame.generation, arrived))
+        if arrived.form.sender != peer and self.identity is not None:
+            tensor = packet.frame.tensor
+            self.identity.verify(tensor.certificate, tensor.sender, statement(packet), tensor.signature)
+        self.events.put(Came(peer, packet.generation, arrived))
 
-    def _hand_on(self, peer: str, packet: Packet) -> None:
+    def _hand_on(self, peer: str, packet: Packet, tensor: Any) -> None:
         """Only keys pass from one feature party to another: small, public and signed."""
-        generation, tensor = packet.frame.generation, packet.frame.tensor
         known = self.name == self.label_party and tensor.receiver in self.links and tensor.sender == peer
         if not known or tensor.kind != NUMBER[Kind.SETUP] or len(packet.payload) > min(PART, CAPS[Kind.SETUP]):
             raise ProtocolError(f"Expected a message to {self.name} from {peer}, got one to another party.")
-        if generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
-            self.links[tensor.receiver].send(generation, tensor=tensor, payload=packet.payload)
+        if packet.generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
+            self.links[tensor.receiver].send(packet.generation, packet)
+
+
+def _signed(packet: Packet, identity: Identity) -> Packet:
+    """A message that the label party will hand on, so that its receiver can tell that it is ours."""
+    frame = packet.frame
+    if frame.tensor.parts > 1:
+        raise ProtocolError(f"Expected a message to {frame.tensor.receiver} of at most {PART} bytes.")
+    frame.tensor.certificate, frame.tensor.signature = identity.shown, identity.sign(statement(packet))
+    return packet._replace(header=frame.SerializeToString())
 
 
 def _facts(peer: str, text: str) -> Mapping[str, Any]:

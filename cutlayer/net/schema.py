@@ -21,11 +21,11 @@ ENUMS = {
     "Spelling": ("PLAIN", "HALF", "BITS"),
 }
 MESSAGES = {
-    "Frame": "version:uint32 number:uint64 seen:uint64 generation:uint64 note:Note tensor:Tensor",
+    "Frame": "note:Note tensor:Tensor",
     "Note": "topic:string text:string",
     "Tensor": (
-        "run:bytes sender:string receiver:string step:uint64 phase:Phase kind:Kind type:Type spelling:Spelling "
-        "shape:uint32* part:uint32 parts:uint32 certificate:bytes signature:bytes"
+        "run:bytes sender:string receiver:string phase:Phase kind:Kind type:Type spelling:Spelling shape:uint32* "
+        "parts:uint32 certificate:bytes signature:bytes"
     ),
 }
 SCALARS = {

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from multiprocessing import get_context
@@ -19,12 +19,13 @@ from typing import Any
 import torch
 
 from cutlayer import words
-from cutlayer.auditing import attack_run
+from cutlayer.auditing import attack_run, keep_for
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.recipe import Milestones, Optimiser, Recipe, Steps
+from cutlayer.rng import generator
 from cutlayer.training import train_plan
 
 
@@ -49,6 +50,7 @@ class Job:
     seed: int = 0
     attacks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()  # module:function, given the run, returning named numbers
+    rows: int = 0  # to train on, drawn by the seed, with up to as many others to test on; 0: as the dataset has it
 
     @property
     def key(self) -> str:
@@ -66,6 +68,8 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     task = _task(job.data)
     if job.share != 0.5:
         task = recut(task, (job.share, 1 - job.share))
+    if job.rows:
+        task = some_rows(task, job.rows, generator(job.seed, "job rows"))
     recipe = Recipe(
         epochs=job.epochs,
         batch_size=job.batch_size,
@@ -84,8 +88,9 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         seed=job.seed,
         device=device,
     )
-    run = train_plan(task, plan, keep="last" if job.attacks else "none")
-    findings = [f.facts() for f in attack_run(run, words.attacks(job.attacks), seed=job.seed)] if job.attacks else []
+    attacks = words.attacks(job.attacks)
+    run = train_plan(task, plan, keep=keep_for(attacks) if attacks else "none")
+    findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
     checks: dict[str, float] = {}
     for spelling in job.checks:
         module, _, function = spelling.partition(":")
@@ -100,6 +105,13 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         "seconds": round(time.perf_counter() - start, 1),
         "device": device,
     }
+
+
+def some_rows(task: Task, count: int, rng: torch.Generator) -> Task:
+    """Train on so many rows of all, and test on up to as many others (at least 2,000, if there are)."""
+    rows = torch.cat([task.train, task.valid, task.test])
+    order = rows[torch.randperm(len(rows), generator=rng)]
+    return replace(task, train=order[:count], test=order[count : count + max(count, 2000)], valid=rows[:0])
 
 
 @lru_cache(maxsize=2)

@@ -15,8 +15,13 @@ from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
-PAPERS = ("hashvfl", "binary", "sfa")
-DETAILS = {"exact": r"^(\d+) of", "claimed": r"(\d+) claimed", "first": r"right on ([\d.]+)%"}  # in Finding.detail
+PAPERS = ("hashvfl", "binary", "sfa", "vflrecon")
+DETAILS = {
+    "exact": r"^(\d+) of",
+    "claimed": r"(\d+) claimed",
+    "first": r"right on ([\d.]+)%",
+    "off": r"off by ([\d.]+)",
+}  # in Finding.detail
 
 
 def tables_of(paper: str, quick: bool) -> dict[str, list[Cell]]:
@@ -84,7 +89,7 @@ def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str,
 
 def read(outcome: Outcome, what: str) -> float | None:
     """Read a number off an outcome: accuracy, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
-    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`. Shares in percent."""
+    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`, `off`. Shares in percent."""
     kind, _, name = what.partition(":")
     if kind == "accuracy":
         return float(100 * outcome["metrics"]["accuracy"])

@@ -166,7 +166,7 @@ def repeat(record: Record) -> list[Block]:
     for key, value in record.facts.items():
         if key == "parties" and isinstance(value, list | tuple):
             rows += [(f"party {_party(party)[0]}", _party(party)[1]) for party in value]
-        elif key != "notes":
+        elif key not in ("notes", "setup_notes"):
             rows.append((WORDS.get(key, key.replace("_", " ")), _spelled(value)))
     made: list[Block] = [Items([record.command], code=True)] if record.command else []
     made += [Table("What was audited.", ("what", "value"), rows)] if rows else []

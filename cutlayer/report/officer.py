@@ -1,6 +1,6 @@
 """The first half of a report, for whoever must answer for it: verdict, who learns what, how sure, what not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cutlayer.report.blocks import (
     Block,
@@ -50,10 +50,11 @@ def sections(record: Record) -> list[Section]:
         Section("who", "Who could learn what", [_who(found, threat) for threat in threats(found)] or [_nothing()]),
         Section("choice", "Recommendation", choice(record)),
         Section("sure", "How sure we are", sure(record, found)),
+        Section("setups", "Notes on the setups", setups(record)),
         Section("assumed", "What was assumed", assumed(found)),
         Section("untested", "What was not tested", untested(found)),
     ]
-    return made if record.choice is not None else [section for section in made if section.name != "choice"]
+    return [section for section in made if section.blocks and (section.name != "choice" or record.choice is not None)]
 
 
 def verdict(record: Record, found: Sequence[Cell]) -> list[Block]:
@@ -194,6 +195,13 @@ def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
     if (rows := record.facts.get("test_rows")) is not None:
         items.append(f"Utility is measured on {rows} test rows.")
     return [Items(items)]
+
+
+def setups(record: Record) -> list[Block]:
+    """What the trainings said: that one diverged, or the privacy that a defence spent."""
+    noted: Mapping[str, Sequence[str]] = record.facts.get("setup_notes") or {}
+    items = [f"{setup}: {note}" for setup, notes in noted.items() for note in notes]
+    return [Items(items)] if items else []
 
 
 def assumed(found: Sequence[Cell]) -> list[Block]:

@@ -46,7 +46,8 @@ class Record:
 
     facts: what was audited, any of: data, sha256, train_rows, test_rows, goal, classes, parties (a list of
         {"name", "columns": how many, "names": [...] for tables}), label_party, bottom, top, width, cut,
-        epochs, batch_size, optimiser, seeds, notes. Others are shown under their own name.
+        epochs, batch_size, optimiser, seeds, notes, setup_notes (by setup, a list of texts). Others are shown under
+        their own name.
     rows: findings, each with exactly the keys of COLUMNS; a number that is unknown is None.
     extras: by a row's cell (or "cell/victim" where victims share a cell), any of
         columns [{"name", "value", "baseline"}], roc {"fpr", "tpr", "tpr_at_1", "tpr_at_01"},

@@ -2,7 +2,7 @@
 
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Wish:
 def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) -> Record:
     """The record of what is done; what is missing is named."""
     store, rows, extras, missing = Cells(folder), [], dict[str, Any](), []
+    said: dict[str, dict[int, Sequence[str]]] = {}  # by setup and seed
     roles = {attack: _roles(task, one) for attack, one in zip(study.attacks, words.attacks(study.attacks), strict=True)}
     for cell in cells_of(study, task):
         outcome = store.read(cell)
@@ -42,6 +43,8 @@ def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) 
             named = {"defence": defence, "strength": strength, "attack": cell.attack, "seed": cell.seed}
             missing.append(named | roles[cell.attack])
             continue
+        if "notes" in outcome:
+            said.setdefault(cell.setup, {})[cell.seed] = outcome["notes"]
         for row in outcome["rows"]:
             line = line_of(cell, row, outcome)
             rows.append(line | {key: line[key] or role for key, role in roles[cell.attack].items()})
@@ -56,7 +59,8 @@ def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) 
             extras[where] = {**extras.get(where, {}), "dcs": round(score, 6)}
     return Record(
         title=f"What each party can learn: {task.name}",
-        facts=_facts(study, task),
+        facts=_facts(study, task)
+        | {"setup_notes": {setup: seeds for setup, each in said.items() if (seeds := notes_of(each))}},
         rows=rows,
         extras=extras,
         missing=missing,
@@ -71,6 +75,13 @@ def split(setup: str) -> tuple[str, str]:
     parts = [part.partition(":") for part in setup.split("+")]
     settings = "+".join(part[2] for part in parts)
     return "+".join(part[0] for part in parts), settings if settings.strip("+") else ""
+
+
+def notes_of(said: Mapping[int, Sequence[str]]) -> list[str]:
+    """What the trainings of a setup said: once where all seeds said it, else with the seed."""
+    every = list(dict.fromkeys(note for notes in said.values() for note in notes))
+    common = [note for note in every if all(note in notes for notes in said.values())]
+    return common + [f"seed {seed}: {note}" for seed, notes in said.items() for note in notes if note not in common]
 
 
 def line_of(cell: Cell, row: Mapping[str, Any], outcome: Mapping[str, Any]) -> dict[str, Any]:

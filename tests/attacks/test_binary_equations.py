@@ -12,6 +12,7 @@ from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Phase
+from cutlayer.recipe import Recipe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Manifest, Own, View, view_of
 from tests.toy import FEATURE, LABEL, OTHER, record, rng
@@ -47,7 +48,7 @@ def linear_view(
         record(transcript, Kind.EMBEDDING, name, rows, sent, phase=Phase.PREDICT)
     held = Own(features[LABEL], linear(3, widths[0], 7)) if own else Own(None, None)
     roster = Roster(LABEL, (FEATURE, OTHER, LABEL) if own else (FEATURE, OTHER))
-    manifest = Manifest("toy", roster, 2, rows[40:], rows[:40], 32, Concat())
+    manifest = Manifest("toy", roster, 2, rows[40:], rows[:40], Recipe(batch_size=32), Concat())
     view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: held})
     shapes = {name: tuple(features[name].shape[1:]) for name in (FEATURE, OTHER)}
     return replace(view, hints=Hints(shapes=shapes), victim=FEATURE), features

@@ -9,6 +9,7 @@ from cutlayer.attacks.decoder import Answer, class_means
 from cutlayer.auditing import attack_run
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
+from cutlayer.recipe import Recipe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, view_of
 from tests.toy import FEATURE, LABEL, ROSTER, digits_run, record, rng, world
@@ -18,7 +19,7 @@ def pairs_view(messages, inputs, labels, known, classes=2):
     """The label party's view: all messages in prediction, the first `known` rows' inputs, own labels."""
     rows, transcript = torch.arange(len(inputs)), Transcript()
     record(transcript, Kind.EMBEDDING, FEATURE, rows, messages, 0, Phase.PREDICT)
-    manifest = Manifest("toy", ROSTER, classes, rows[:known], rows[known:], 4, world().manifest.cut)
+    manifest = Manifest("toy", ROSTER, classes, rows[:known], rows[known:], Recipe(batch_size=4), world().manifest.cut)
     view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: Own(None, None, labels=labels)})
     hints = Hints(features={FEATURE: Known(rows[:known], inputs[:known])}, shapes={FEATURE: tuple(inputs.shape[1:])})
     return replace(view, hints=hints, victim=FEATURE)

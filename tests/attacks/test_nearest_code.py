@@ -11,6 +11,7 @@ from cutlayer.codebook import hamming, shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.message import Kind, Phase
+from cutlayer.recipe import Recipe
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Manifest, Own, view_of
@@ -25,7 +26,9 @@ def sent_view(sent, train, defence):
     record(transcript, Kind.EMBEDDING, FEATURE, rows, -sent, 0, Phase.PREDICT)
     record(transcript, Kind.EMBEDDING, FEATURE, rows.flip(0), sent.flip(0), 1, Phase.PREDICT)
     cut = world().manifest.cut
-    manifest = Manifest("toy", NEUTRAL, 3, train, rows[:0], 4, cut, seed=5, defences=(describe(defence, full=True),))
+    manifest = Manifest(
+        "toy", NEUTRAL, 3, train, rows[:0], Recipe(batch_size=4), cut, seed=5, defences=(describe(defence, full=True),)
+    )
     view = view_of(transcript, frozenset({FEATURE}), manifest, {FEATURE: Own(None, None)})
     return replace(view, victim=LABEL)
 

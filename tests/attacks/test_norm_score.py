@@ -3,6 +3,7 @@ import torch
 
 from cutlayer.attack import Form
 from cutlayer.attacks import NormScore
+from cutlayer.attacks.norm_score import best_split
 from cutlayer.errors import RunError
 from cutlayer.message import Kind
 from cutlayer.transcript import Keep, Transcript
@@ -63,3 +64,24 @@ def test_the_attackers_own_channel_is_read():
     view = gradient_view([(torch.arange(2), torch.zeros(2, 3))])
     both = type(view)(frozenset({FEATURE}), view.manifest, tuple(transcript.channels.values()), view.own, victim=LABEL)
     assert NormScore().run(both, rng()).values.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "labels", "threshold"),
+    [
+        ([1.0, 4.0, 2.0, 3.0], [0, 1, 0, 1], 3.0),
+        ([1.0, 2.0, 2.0], [0, 0, 1], 2.0),  # the two at 2 cannot be parted: all from 2 on is right twice
+        ([1.0, 2.0], [1, 0], 1.0),  # turned round: calling all positive, or none, is as good as it gets
+        ([1.0, 2.0], [0, 0], float("inf")),
+    ],
+)
+def test_the_best_threshold(scores, labels, threshold):
+    assert best_split(torch.tensor(scores), torch.tensor(labels)) == threshold
+
+
+def test_with_shadow_data_it_says_who_is_positive():
+    toy, attack = world(), NormScore(shadow=80)
+    guess = attack.run(toy.view_for(attack), rng())
+    right = (toy.labels[guess.rows] == guess.values).double().mean().item()
+    often = max(toy.labels[guess.rows].double().mean().item(), 1 - toy.labels[guess.rows].double().mean().item())
+    assert guess.form is Form.CLASSES and right > often

@@ -11,6 +11,7 @@ from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.recipe import Recipe
 from cutlayer.view import Hints, Known, Manifest, Own, View
 from tests.toy import FEATURE, LABEL, NEUTRAL, OTHER, digits_run, rng, world
 
@@ -25,7 +26,7 @@ def linear(weight):
 def game_view(mine, theirs, top, cut=None, roster=NEUTRAL):
     """The feature party's white-box view of test rows 10, 11, ...; hints come in another order."""
     rows = torch.arange(10, 10 + len(mine))
-    manifest = Manifest("toy", roster, 2, rows[:0], rows, 4, cut or Concat())
+    manifest = Manifest("toy", roster, 2, rows[:0], rows, Recipe(batch_size=4), cut or Concat())
     order = torch.arange(len(rows) - 1, -1, -1)
     sent = {FEATURE: Known(rows, torch.tensor(mine)), OTHER: Known(rows[order], torch.tensor(theirs)[order])}
     hints = Hints(top=top, embeddings=sent)

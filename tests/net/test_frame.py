@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import frame, schema
-from cutlayer.net.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, Allowed, Decoder, frames, statement
-from cutlayer.net.packet import SIZE, Packet
+from cutlayer.net.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, Allowed, Decoder, packets, statement
+from cutlayer.net.packet import HEAD, ROOM, VERSION, Packet, note
 from cutlayer.wire import Encoding
+from tests.net.changes import change
 
 RUN = b"\x01" * 32
 ALLOWED = Allowed(RUN, "bank", frozenset(["shop"]), rows=128, shape={"shop": (16,)})
@@ -25,10 +26,9 @@ def message(payload, kind=Kind.EMBEDDING, *, step=7, phase=Phase.TRAIN, encoding
 def cross(sent, allowed=ALLOWED):
     """Through bytes and back."""
     decoder, arrived = Decoder(allowed), None
-    for tensor, payload in frames(sent, RUN):
+    for packet in packets(sent, RUN):
         assert arrived is None
-        packet = Packet.from_bytes(Packet(schema.Frame(tensor=tensor), payload).to_bytes())
-        arrived = decoder.add(packet.frame.tensor, packet.payload)
+        arrived = decoder.add(Packet.from_bytes(packet.to_bytes()))
     return arrived
 
 
@@ -94,18 +94,17 @@ def test_any_size_in_any_parts(rows, width, part):
 
 
 def test_a_big_message_goes_in_parts_no_larger_than_one():
-    sent = list(frames(message(torch.zeros(3 * frame.PART // 4 + 1, 4, dtype=torch.uint8), Kind.POINTS), RUN))
-    assert [len(payload) for _, payload in sent] == [frame.PART] * 3 + [4]
-    assert all(len(tensor.SerializeToString()) < frame.ROOM for tensor, _ in sent)
+    sent = packets(message(torch.zeros(3 * frame.PART // 4 + 1, 4, dtype=torch.uint8), Kind.POINTS), RUN)
+    assert [len(one.payload) for one in sent] == [frame.PART] * 3 + [4]
+    assert [one.part for one in sent] == [0, 1, 2, 3] and {one.frame.tensor.parts for one in sent} == {4}
 
 
 def test_what_is_sent_does_not_change_with_the_tensor_it_was_made_of():
     sent = torch.ones(4, 16)
-    (tensor, payload), *_ = frames(message(sent), RUN)
-    data = Packet(schema.Frame(tensor=tensor), payload).to_bytes()
+    (packet,) = packets(message(sent), RUN)
+    data = packet.to_bytes()
     sent.zero_()
-    packet = Packet.from_bytes(data)
-    assert Decoder(ALLOWED).add(packet.frame.tensor, packet.payload).payload.equal(torch.ones(4, 16))
+    assert Decoder(ALLOWED).add(Packet.from_bytes(data)).payload.equal(torch.ones(4, 16))
 
 
 def test_what_arrives_can_be_written_to():
@@ -120,16 +119,8 @@ def test_transposed_and_strided_tensors_cross_as_what_they_say():
 
 
 def part(**changed):
-    """A good first part and its payload, with something changed."""
-    made, payload = next(iter(frames(message(torch.ones(4, 16)), RUN)))
-    payload = changed.pop("payload", payload)
-    for name, value in changed.items():
-        if name == "shape":
-            del made.shape[:]
-            made.shape.extend(value)
-        else:
-            setattr(made, name, value)
-    return made, payload
+    """A good first part, with something changed."""
+    return change(packets(message(torch.ones(4, 16)), RUN)[0], **changed)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +159,9 @@ def part(**changed):
 def test_what_the_manifest_does_not_allow_is_refused(changed, says, before):
     decoder = Decoder(ALLOWED)
     for _ in range(before):  # a header like the last one is not checked again; any other is
-        assert decoder.add(*part()) is not None
+        assert decoder.add(part()) is not None
     with pytest.raises(ProtocolError, match=says):
-        decoder.add(*part(**changed))
+        decoder.add(part(**changed))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
@@ -198,7 +189,7 @@ def test_over_the_cap_is_refused_before_anything_is_allocated(kind):
     first = part(kind=NUMBER[kind], type=big, shape=[1, size], parts=-(-size // frame.PART))
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="at most"):
-        Decoder(ALLOWED).add(*first)
+        Decoder(ALLOWED).add(first)
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()
 
@@ -208,13 +199,13 @@ def test_a_promise_of_parts_reserves_no_memory():
     first = part(kind=NUMBER[Kind.POINTS], type=4, shape=[size], parts=size // frame.PART, payload=bytes(frame.PART))
     decoder = Decoder(ALLOWED)
     tracemalloc.start()
-    assert decoder.add(*first) is None
+    assert decoder.add(first) is None
     assert tracemalloc.get_traced_memory()[1] < 3 * frame.PART
     tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
-    "change",
+    "changed",
     [
         {"part": 2},
         {"part": 0},
@@ -229,23 +220,16 @@ def test_a_promise_of_parts_reserves_no_memory():
         {"payload": b"x"},
         {"shape": [16, 4]},
     ],
-    ids=lambda change: next(iter(change)),
+    ids=lambda changed: next(iter(changed)),
 )
-def test_parts_out_of_order_or_of_another_message_are_refused(monkeypatch, change):
+def test_parts_out_of_order_or_of_another_message_are_refused(monkeypatch, changed):
     monkeypatch.setattr(frame, "PART", 100)
-    parts = list(frames(message(torch.ones(4, 16)), RUN))
+    parts = packets(message(torch.ones(4, 16)), RUN)
     assert len(parts) == 3
     decoder = Decoder(ALLOWED)
-    assert decoder.add(*parts[0]) is None
-    second, payload = parts[1]
-    payload = change.get("payload", payload)
-    for name, value in change.items():
-        if name == "shape":
-            second.shape[:] = value
-        elif name != "payload":
-            setattr(second, name, value)
+    assert decoder.add(parts[0]) is None
     with pytest.raises(ProtocolError):
-        decoder.add(second, payload)
+        decoder.add(change(parts[1], **changed))
 
 
 def test_every_kind_that_crosses_has_a_number_and_a_cap():
@@ -254,8 +238,8 @@ def test_every_kind_that_crosses_has_a_number_and_a_cap():
 
 
 def test_a_signed_statement_covers_everything_that_a_message_says():
-    one, payload = part()
-    for change in (
+    one = part()
+    for changed in (
         {"run": b"\x03" * 32},
         {"sender": "x"},
         {"receiver": "x"},
@@ -266,12 +250,12 @@ def test_a_signed_statement_covers_everything_that_a_message_says():
         {"spelling": 1},
         {"shape": [16, 4]},
     ):
-        assert statement(part(**change)[0], payload) != statement(one, payload)
-    assert statement(one, b"other") != statement(one, payload)
+        assert statement(part(**changed)) != statement(one)
+    assert statement(part(payload=b"other")) != statement(one)
 
 
 def packed(header, payload=b"", size=None):
-    return SIZE.pack(len(header) if size is None else size) + header + payload
+    return HEAD.pack(VERSION, 0, 0, 0, 0, 0, len(header) if size is None else size) + header + payload
 
 
 @pytest.mark.parametrize(
@@ -279,10 +263,11 @@ def packed(header, payload=b"", size=None):
     [
         (b"", "a packet"),
         (b"\1\0\0", "a packet"),
-        (bytes(SIZE.size + frame.ROOM + frame.PART + 1), "a packet"),
+        (bytes(HEAD.size - 1), "a packet"),
+        (bytes(HEAD.size + ROOM + frame.PART + 1), "a packet"),
         (packed(b"", size=1), "a header of at most"),
         (packed(b"", size=(1 << 32) - 1), "a header of at most"),
-        (packed(bytes(frame.ROOM + 1)), "a header of at most"),
+        (packed(bytes(ROOM + 1)), "a header of at most"),
         (packed(b"\xff" * 9), "in protobuf"),
         (packed(b"", b"x"), "nothing after a header"),
         (packed(schema.Frame(note=schema.Note(topic="state", text="{}")).SerializeToString(), b"x"), "nothing after"),
@@ -291,16 +276,13 @@ def packed(header, payload=b"", size=None):
 def test_a_packet_is_refused_by_its_lengths(data, says):
     tracemalloc.start()
     with pytest.raises(ProtocolError, match=says):
-        Packet.from_bytes(data)
+        _ = Packet.from_bytes(data).frame
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()
 
 
 def test_the_largest_note_crosses_and_a_larger_one_is_not_even_made():
-    def note(length):
-        return Packet(schema.Frame(version=1, note=schema.Note(topic="state", text="x" * length)))
-
-    most = frame.ROOM - len(note(0).frame.SerializeToString()) - 8
-    assert Packet.from_bytes(note(most).to_bytes()).frame.note.text == "x" * most
+    most = ROOM - len(note("state", "").header) - 8
+    assert Packet.from_bytes(note("state", "x" * most).to_bytes()).frame.note.text == "x" * most
     with pytest.raises(ProtocolError, match="at most 65536 bytes"):
-        note(frame.ROOM).to_bytes()
+        note("state", "x" * ROOM).to_bytes()

@@ -19,8 +19,9 @@ from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import frame, schema
 from cutlayer.net.frame import Allowed, Decoder
 from cutlayer.net.handshake import Hello, Welcome, differences, heard, say, word
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import VERSION, Packet, note
 from cutlayer.net.post import Came, Post, Said
+from tests.net.changes import change
 
 HELLO = Hello("shop", "0" * 32, "1" * 32, 3, "{}", "2" * 32)
 
@@ -70,13 +71,11 @@ TENSORS = st.builds(
     run=st.sampled_from([fuzz.RUN, fuzz.RUN, fuzz.RUN, b"", bytes(32)]),
     sender=NAMES,
     receiver=NAMES,
-    step=LARGE,
     phase=st.integers(-1, 5),
     kind=st.integers(0, 8),
     type=st.integers(0, 5),
     spelling=st.integers(0, 4),
     shape=st.lists(NUMBERS, max_size=8),
-    part=st.sampled_from([0, 0, 0, 1, 5]),
     parts=st.sampled_from([1, 1, 1, 2, 0, 1 << 31]),
     certificate=st.binary(max_size=20),
     signature=st.binary(max_size=20),
@@ -93,16 +92,21 @@ NOTES = st.builds(
 )
 
 
-def frames_with(**bodies):
-    numbers = dict.fromkeys(("number", "seen", "generation"), LARGE)
-    version = st.sampled_from([1, 1, 1, 0, 2, (1 << 32) - 1])
-    return st.one_of([st.builds(schema.Frame, version=version, **numbers, **{k: v}) for k, v in bodies.items()])
+FRAMES = st.builds(schema.Frame, note=NOTES) | st.builds(schema.Frame, tensor=TENSORS)
+PACKETS = st.builds(
+    Packet,
+    header=FRAMES.map(schema.Frame.SerializeToString),
+    payload=PAYLOADS,
+    part=st.sampled_from([0, 0, 0, 1, 5]),
+    version=st.sampled_from([VERSION] * 3 + [0, VERSION + 1, (1 << 32) - 1]),
+    **dict.fromkeys(("step", "generation", "number", "seen"), LARGE),
+)
 
 
 @settings(max_examples=1500)
-@given(made=st.lists(st.tuples(frames_with(note=NOTES, tensor=TENSORS), PAYLOADS), min_size=1, max_size=3))
-def test_frames_of_any_content(target, made):
-    check(target, fuzz.join([Packet(one, payload).to_bytes() for one, payload in made]))
+@given(made=st.lists(PACKETS, min_size=1, max_size=3))
+def test_packets_of_any_content(target, made):
+    check(target, fuzz.join([one.to_bytes() for one in made]))
 
 
 @settings(max_examples=500)
@@ -155,15 +159,8 @@ def decoder(**changes):
 
 def tensor(**changes):
     message = Message(Batch(3, Phase.TRAIN, torch.arange(0)), "shop", "bank", Kind.EMBEDDING, torch.ones(8, 4))
-    ((made, payload),) = frame.frames(message, b"run")
-    payload = changes.pop("payload", payload)
-    for name, value in changes.items():
-        if name == "dimensions":
-            made.ClearField("shape")
-            made.shape.extend(value)
-        else:
-            setattr(made, name, value)
-    return made, payload
+    (made,) = frame.packets(message, b"run")
+    return change(made, **changes)
 
 
 HUGE = (1 << 32) - 1
@@ -183,14 +180,14 @@ HUGE = (1 << 32) - 1
         {"spelling": 7},
         {"type": 3, "spelling": 1},  # whole numbers have no halves
         {"type": 4},  # embeddings are no bytes
-        {"dimensions": ()},
-        {"dimensions": (9, 4)},  # more rows than in a batch
-        {"dimensions": (8, 5)},
-        {"dimensions": (8, 4, 1, 1, 1, 1, 1)},
-        {"dimensions": (8, HUGE)},
-        {"dimensions": (8, HUGE, HUGE, HUGE, HUGE, HUGE)},
-        {"dimensions": (1, 0, HUGE, HUGE, HUGE), "payload": b""},  # no numbers, and no stride that PyTorch could hold
-        {"dimensions": (0, 4), "payload": b""},
+        {"shape": ()},
+        {"shape": (9, 4)},  # more rows than in a batch
+        {"shape": (8, 5)},
+        {"shape": (8, 4, 1, 1, 1, 1, 1)},
+        {"shape": (8, HUGE)},
+        {"shape": (8, HUGE, HUGE, HUGE, HUGE, HUGE)},
+        {"shape": (1, 0, HUGE, HUGE, HUGE), "payload": b""},  # no numbers, and no stride that PyTorch could hold
+        {"shape": (0, 4), "payload": b""},
         {"part": 1},
         {"parts": 0},
         {"parts": 2},
@@ -202,7 +199,7 @@ HUGE = (1 << 32) - 1
 )
 def test_what_the_manifest_does_not_allow(changes):
     with pytest.raises(ProtocolError):
-        decoder().add(*tensor(**changes))
+        decoder().add(tensor(**changes))
 
 
 @pytest.mark.parametrize("kind", frame.CAPS)
@@ -211,37 +208,36 @@ def test_a_peers_word_alone_reserves_nothing(kind):
     cap, part = frame.CAPS[kind], bytes(frame.PART)
     shape = (8, cap // 32) if kind in (Kind.EMBEDDING, Kind.GRADIENT) else (8, cap // 64)
     number = frame.TYPES[torch.float32 if kind in (Kind.EMBEDDING, Kind.GRADIENT) else torch.int64]
-    first = tensor(kind=frame.NUMBER[kind], type=number, dimensions=shape, parts=cap // frame.PART, payload=part)
+    first = tensor(kind=frame.NUMBER[kind], type=number, shape=shape, parts=cap // frame.PART, payload=part)
     begun = decoder()
     tracemalloc.start()
     try:
-        assert begun.add(*first) is None
+        assert begun.add(first) is None
         assert tracemalloc.get_traced_memory()[1] < 2 * frame.PART
     finally:
         tracemalloc.stop()
     for dimensions in ((9, shape[1]), (8, 2 * shape[1])):
         with pytest.raises(ProtocolError):
-            decoder(rows=9).add(*tensor(kind=frame.NUMBER[kind], type=number, dimensions=dimensions, payload=part))
+            decoder(rows=9).add(tensor(kind=frame.NUMBER[kind], type=number, shape=dimensions, payload=part))
 
 
 def test_parts_come_in_order_and_of_one_message():
     message = Message(
         Batch(3, Phase.TRAIN, torch.arange(0)), "shop", "bank", Kind.SHARE, torch.zeros(3, 1 << 16, dtype=torch.int64)
     )
-    parts = list(frame.frames(message, b"run"))
+    parts = frame.packets(message, b"run")
     assert len(parts) == 2
     whole = decoder()
-    assert whole.add(*parts[0]) is None and whole.add(*parts[1]).payload.equal(message.payload)
+    assert whole.add(parts[0]) is None and whole.add(parts[1]).payload.equal(message.payload)
     for wrong in ([1], [0, 0]):
         with pytest.raises(ProtocolError):
             broken = decoder()
             for number in wrong:
-                broken.add(*parts[number])
+                broken.add(parts[number])
     begun = decoder()
-    begun.add(*parts[0])
-    parts[1][0].step = 4
+    begun.add(parts[0])
     with pytest.raises(ProtocolError):
-        begun.add(*parts[1])
+        begun.add(parts[1]._replace(step=4))
 
 
 def test_a_signature_covers_all_that_the_receiver_goes_by(target):
@@ -252,13 +248,9 @@ def test_a_signature_covers_all_that_the_receiver_goes_by(target):
     )
 
     def deliver(**changes):
-        ((made, payload),) = frame.frames(message, fuzz.RUN)
-        made.certificate, made.signature = keys.shown, keys.sign(frame.statement(made, payload))
-        payload = changes.pop("payload", payload)
-        for name, value in changes.items():
-            setattr(made, name, value)
-        post.renew(peer)
-        post._deliver(peer, Packet(schema.Frame(version=1, number=1, tensor=made), payload))
+        (made,) = frame.packets(message, fuzz.RUN)
+        made = change(made, certificate=keys.shown, signature=keys.sign(frame.statement(made)))
+        post._deliver(peer, change(made, **changes))
 
     deliver()
     assert isinstance(post.events.get(), Came)
@@ -281,7 +273,6 @@ def test_a_signature_covers_all_that_the_receiver_goes_by(target):
 def test_notes_that_are_no_facts(text):
     post = Post("bank", "bank", b"run", ("shop",), ("bank", "shop"), None)
     with pytest.raises(ProtocolError):
-        post._deliver("shop", Packet(schema.Frame(version=1, number=1, note=schema.Note(topic="state", text=text))))
-    good = schema.Note(topic="state", text='{"steps": []}')
-    post._deliver("shop", Packet(schema.Frame(version=1, number=1, note=good)))
+        post._deliver("shop", note("state", text))
+    post._deliver("shop", note("state", '{"steps": []}'))
     assert isinstance(post.events.get(), Said)

@@ -8,18 +8,13 @@ from hypothesis import strategies as st
 
 from cutlayer.errors import ProtocolError
 from cutlayer.net import link as module
-from cutlayer.net import schema
-from cutlayer.net.frame import VERSION
+from cutlayer.net import packet as packets
 from cutlayer.net.link import Link
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import VERSION, Packet
 
 
 def note(text):
-    return schema.Note(topic="test", text=str(text))
-
-
-def read(data):
-    return Packet.from_bytes(data).frame
+    return packets.note("test", str(text))
 
 
 class End:
@@ -88,7 +83,7 @@ def test_any_interleaving_delivers_each_frame_once_and_in_order(todo):
         if what == "send":
             end = pair.ends[how[0]]
             end.sent.append(str(len(end.sent)))
-            end.link.send(1, note=note(end.sent[-1]))
+            end.link.send(1, note(end.sent[-1]))
         elif what == "break" and pair.open:
             for end in pair.ends:
                 assert end.link.detach(end.stream)
@@ -100,8 +95,7 @@ def test_any_interleaving_delivers_each_frame_once_and_in_order(todo):
         elif what == "again" and pair.open:  # frames that came already come once more
             end, other = pair.ends[how[0]], pair.ends[1 - how[0]]
             for number in range(max(1, other.link.seen - how[1]), other.link.seen + 1):
-                again = schema.Frame(version=VERSION, number=number, note=note("again"))
-                other.link.receive(other.stream, Packet(again))
+                other.link.receive(other.stream, note("again")._replace(number=number))
     pair.finish()
     for end, other in (pair.ends, reversed(pair.ends)):
         assert other.got == end.sent
@@ -112,7 +106,7 @@ def test_what_nobody_answers_is_confirmed_all_the_same_so_that_little_is_kept():
     pair = Pair()
     pair.attach()
     for number in range(1000):
-        pair.ends[0].link.send(1, note=note(number))
+        pair.ends[0].link.send(1, note(number))
         pair.carry(0, 1)
         pair.carry(1, 1)
         assert len(pair.ends[0].link._kept) <= module.CONFIRM
@@ -120,7 +114,7 @@ def test_what_nobody_answers_is_confirmed_all_the_same_so_that_little_is_kept():
 
 
 def frame(number, seen=0, version=VERSION):
-    return Packet(schema.Frame(version=version, number=number, seen=seen, note=note(number)))
+    return note(number)._replace(version=version, number=number, seen=seen)
 
 
 @pytest.fixture
@@ -144,7 +138,7 @@ def test_a_gap_is_refused(end):
 
 
 def test_a_confirmation_of_what_was_never_sent_is_refused(end):
-    end.link.send(1, note=note("one"))
+    end.link.send(1, note("one"))
     with pytest.raises(ProtocolError):
         end.link.receive(end.stream, frame(1, seen=2))
     assert not end.got
@@ -155,7 +149,7 @@ def test_a_confirmation_of_what_was_never_sent_is_refused(end):
 
 def test_who_confirmed_more_cannot_go_back(end):
     for text in "abc":
-        end.link.send(1, note=note(text))
+        end.link.send(1, note(text))
     end.link.receive(end.stream, frame(1, seen=2))
     with pytest.raises(ProtocolError):
         end.link.attach(1)  # frame 2 is gone: it was confirmed
@@ -178,16 +172,16 @@ def test_a_stream_that_is_no_longer_in_use_delivers_nothing(end):
 
 
 def test_a_reset_forgets_and_drops_what_was_meant_for_the_process_that_died(end):
-    end.link.send(1, note=note("old"))
+    end.link.send(1, note("old"))
     end.link.receive(end.stream, frame(1))
     end.link.reset()
     assert not end.link.is_open
-    end.link.send(1, note=note("still to the old one"))
+    end.link.send(1, note("still to the old one"))
     stream = end.link.attach(0)
     end.link.greet()
-    end.link.send(2, note=note("new"))
-    first = read(next(end.link.outgoing(stream)))
-    assert (first.number, first.seen, first.note.text) == (1, 0, "new")
+    end.link.send(2, note("new"))
+    first = Packet.from_bytes(next(end.link.outgoing(stream)))
+    assert (first.number, first.seen, first.frame.note.text) == (1, 0, "new")
     end.link.receive(stream, frame(1))
     assert end.got == ["1", "1"]
 
@@ -196,22 +190,22 @@ def test_two_new_processes_in_a_row_need_two_greetings(end):
     end.link.reset()
     end.link.reset()
     end.link.greet()
-    end.link.send(1, note=note("to the first of them"))
+    end.link.send(1, note("to the first of them"))
     end.link.greet()
-    end.link.send(1, note=note("to the second"))
-    assert read(next(end.link.outgoing(end.link.attach(0)))).note.text == "to the second"
+    end.link.send(1, note("to the second"))
+    assert Packet.from_bytes(next(end.link.outgoing(end.link.attach(0)))).frame.note.text == "to the second"
 
 
 def test_draining_ends_with_the_last_confirmation_or_with_the_stream(end):
     assert end.link.drained(0)
-    end.link.send(1, note=note("one"))
+    end.link.send(1, note("one"))
     assert not end.link.drained(0)
     waiting = threading.Thread(target=end.link.drained, args=(60,))
     waiting.start()
     end.link.receive(end.stream, frame(1, seen=1))
     waiting.join(10)
     assert not waiting.is_alive() and end.link.drained(0)
-    end.link.send(1, note=note("two"))
+    end.link.send(1, note("two"))
     end.link.close()
     assert not end.link.drained(60)  # at once: nobody is there to confirm it
 
@@ -221,10 +215,10 @@ def test_a_frame_is_never_overtaken_by_one_of_a_newer_stream():
     got, entered, go_on = [], threading.Event(), threading.Event()
 
     def deliver(peer, packet):
-        if packet.frame.number == 1:
+        if packet.number == 1:
             entered.set()
             go_on.wait(10)
-        got.append(packet.frame.number)
+        got.append(packet.number)
 
     link = Link("peer", deliver)
     old = link.attach(0)
@@ -245,11 +239,11 @@ def test_senders_in_many_threads_lose_nothing():
     """What the label party hands on is sent by other threads than its own."""
     link, count = Link("peer", lambda peer, frame: None), 200
     stream = link.attach(0)
-    threads = [threading.Thread(target=lambda: [link.send(1, note=note("x")) for _ in range(count)]) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: [link.send(1, note("x")) for _ in range(count)]) for _ in range(4)]
     for one in threads:
         one.start()
     source = link.outgoing(stream)
-    numbers = [read(next(source)).number for _ in range(4 * count)]
+    numbers = [Packet.from_bytes(next(source)).number for _ in range(4 * count)]
     assert numbers == list(range(1, 4 * count + 1))
     for one in threads:
         one.join()

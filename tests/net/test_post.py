@@ -7,11 +7,11 @@ import torch
 
 from cutlayer.errors import Diverged, ProtocolError, RunError
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.net import frame, schema
+from cutlayer.net import frame
 from cutlayer.net.carry import Carrier, Regroup, Stopped
-from cutlayer.net.frame import frames
+from cutlayer.net.frame import packets
 from cutlayer.net.member import Member
-from cutlayer.net.packet import Packet
+from cutlayer.net.packet import Packet, note
 from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
 
 RUN = b"\x01" * 32
@@ -38,16 +38,10 @@ def message(sender, receiver, kind=Kind.EMBEDDING, payload=None, step=3, phase=P
     return Message(Batch(step, phase, torch.arange(2)), sender, receiver, kind, payload)
 
 
-def arrive(to, peer, generation, body):
-    """A frame from a peer, with the next number."""
+def arrive(to, peer, generation, packet):
+    """A packet from a peer, with the next number."""
     link = to.links[peer]
-    number = link.seen + 1
-    made = schema.Frame(version=frame.VERSION, number=number, generation=generation)
-    if isinstance(body, schema.Note):
-        made.note.CopyFrom(body)
-    else:
-        made.tensor.CopyFrom(body[0])
-    link.receive(to.streams[peer], Packet(made, b"" if isinstance(body, schema.Note) else body[1]))
+    link.receive(to.streams[peer], packet._replace(number=link.seen + 1, generation=generation))
 
 
 def kept(of, peer):
@@ -57,7 +51,7 @@ def kept(of, peer):
 
 def say(to, peer, topic, text="{}", generation=None):
     generation = to.generation if generation is None else generation
-    arrive(to, peer, generation, schema.Note(topic=topic, text=text))
+    arrive(to, peer, generation, note(topic, text))
 
 
 def events(of):
@@ -70,18 +64,18 @@ def events(of):
 def test_what_is_handed_on_may_come_between_the_parts_of_another_message(monkeypatch):
     monkeypatch.setattr(frame, "PART", 10)
     shop = post("shop")
-    points = list(frames(message("bank", "shop", Kind.POINTS, torch.zeros(35, dtype=torch.uint8)), RUN))
-    key = next(frames(message("port", "shop", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN))
+    points = packets(message("bank", "shop", Kind.POINTS, torch.zeros(35, dtype=torch.uint8)), RUN)
+    key = packets(message("port", "shop", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN)[0]
     assert len(points) == 4
-    for tensor in (points[0], key, *points[1:]):
-        arrive(shop, "bank", 1, tensor)
+    for packet in (points[0], key, *points[1:]):
+        arrive(shop, "bank", 1, packet)
     came = [event.message for event in events(shop)]
     assert [(one.form.sender, one.form.kind) for one in came] == [("port", Kind.SETUP), ("bank", Kind.POINTS)]
 
 
 def test_the_label_party_hands_on_keys_of_this_meeting_and_nothing_else():
     bank = post("bank")
-    key = next(frames(message("shop", "port", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN))
+    key = packets(message("shop", "port", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN)[0]
     arrive(bank, "shop", bank.generation, key)
     assert [one.tensor.sender for one in kept(bank, "port")] == ["shop"] and not events(bank)
     arrive(bank, "shop", bank.generation - 1, key)  # of an earlier meeting
@@ -92,12 +86,27 @@ def test_the_label_party_hands_on_keys_of_this_meeting_and_nothing_else():
         message("shop", "rival", Kind.SETUP, torch.ones(8, dtype=torch.uint8)),
     ):
         with pytest.raises(ProtocolError, match="to another party"):
-            arrive(bank, "shop", bank.generation, next(frames(wrong, RUN)))
+            arrive(bank, "shop", bank.generation, packets(wrong, RUN)[0])
     with pytest.raises(ProtocolError, match="another sender's"):
-        arrive(bank, "shop", bank.generation, next(frames(message("port", "bank"), RUN)))
+        arrive(bank, "shop", bank.generation, packets(message("port", "bank"), RUN)[0])
     with pytest.raises(ProtocolError, match="to another party"):
         shop = post("shop")
         arrive(shop, "bank", 1, key)  # a feature party hands nothing on
+
+
+def test_a_header_that_was_checked_is_checked_again_when_other_shapes_are_allowed():
+    bank = post("bank")
+    (sent,) = packets(message("shop", "bank"), RUN)
+    for _ in range(2):
+        arrive(bank, "shop", bank.generation, sent)
+    bank.allow({"shop": (5,)}, rows=64)
+    with pytest.raises(ProtocolError, match="as the manifest says"):
+        arrive(bank, "shop", bank.generation, sent)
+
+
+def test_a_packet_that_says_nothing_is_refused():
+    with pytest.raises(ProtocolError, match="to another party"):
+        arrive(post("shop"), "bank", 1, Packet())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", "{", "[" * 100_000])
@@ -115,7 +124,7 @@ def test_what_the_label_partys_last_process_sent_is_forgotten_when_a_new_one_com
     shop = carrier("shop")
     shop.begin(90)
     sent = message("bank", "shop", Kind.GRADIENT)
-    arrive(shop.post, "bank", 95, next(frames(sent, RUN)))
+    arrive(shop.post, "bank", 95, packets(sent, RUN)[0])
     say(shop.post, "bank", "regroup", generation=95)
     with pytest.raises(Regroup):
         shop.either(("facts",), "bank")
@@ -135,7 +144,7 @@ def test_the_label_party_takes_nothing_of_another_meeting():
     bank = carrier("bank")
     bank.begin(50)
     for generation in (49, 51, 10**12):
-        arrive(bank.post, "shop", generation, next(frames(message("shop", "bank"), RUN)))
+        arrive(bank.post, "shop", generation, packets(message("shop", "bank"), RUN)[0])
         say(bank.post, "shop", "state", generation=generation)
     say(bank.post, "shop", "state", '{"mine": 1}', 50)
     assert bank.note("state", ["shop"])["shop"].facts == {"mine": 1}
@@ -146,14 +155,14 @@ def test_early_messages_wait_for_their_step_and_late_ones_are_refused():
     bank = carrier("bank")
     bank.begin(50)
     for step in (5, 4):
-        arrive(bank.post, "shop", 50, next(frames(message("shop", "bank", step=step), RUN)))
+        arrive(bank.post, "shop", 50, packets(message("shop", "bank", step=step), RUN)[0])
     for step in (4, 5):
         found = bank._next_message(Batch(step, Phase.TRAIN, torch.arange(2)))
         assert found.batch.step == step
-    arrive(bank.post, "shop", 50, next(frames(message("shop", "bank", step=4), RUN)))
+    arrive(bank.post, "shop", 50, packets(message("shop", "bank", step=4), RUN)[0])
     with pytest.raises(ProtocolError, match="of step 6 from shop, got 4"):
         bank._next_message(Batch(6, Phase.TRAIN, torch.arange(2)))
-    arrive(bank.post, "shop", 50, next(frames(message("shop", "bank", step=6, phase=Phase.PREDICT), RUN)))
+    arrive(bank.post, "shop", 50, packets(message("shop", "bank", step=6, phase=Phase.PREDICT), RUN)[0])
     with pytest.raises(ProtocolError, match="another phase"):
         bank._next_message(Batch(6, Phase.TRAIN, torch.arange(2)))
 
@@ -256,6 +265,6 @@ def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():
 def test_events_are_what_they_say():
     bank = post("bank")
     say(bank, "shop", "state", '{"a": 1}')
-    arrive(bank, "shop", bank.generation, next(frames(message("shop", "bank"), RUN)))
+    arrive(bank, "shop", bank.generation, packets(message("shop", "bank"), RUN)[0])
     said, came = events(bank)
     assert isinstance(said, Said) and said.facts == {"a": 1} and isinstance(came, Came)

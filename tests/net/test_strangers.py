@@ -58,7 +58,7 @@ def test_a_stranger_is_refused_with_a_constant_text_and_logged_once(scene, lines
         ("a revoked certificate", "it was revoked"),
         ("another party's name", "cafe calls itself 'shop'"),
         ("a name outside the run", "guest takes no part in this run"),
-        ("another protocol version", "Expected a hello of protocol version 1: version 2, 'hello'"),
+        ("another protocol version", "Expected a hello of protocol version 2: version 3, 'hello'"),
         ("no certificate", "it did not prove who it is"),
     ],
 )

@@ -149,6 +149,7 @@ def record(**changes: object) -> Record:
             "epochs": 30,
             "seeds": list(SEEDS),
             "notes": ["3 rows with gaps were imputed"],
+            "setup_notes": {"gaussian-noise:std=10": ["Training diverged.", "seed 2: epsilon 3"]},
         },
         "rows": made,
         "extras": extras(made),

@@ -2,6 +2,7 @@ import itertools
 import json
 import re
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_the_order_is_the_officers_then_the_engineers(page):
     assert [h.text() for h in page.all("h2")] == ["For the privacy officer", "For the engineer"]
     names = [s.attrs["id"] for s in page.all("section")]
     assert names == [
-        *("verdict", "who", "choice", "sure", "assumed", "untested"),
+        *("verdict", "who", "choice", "sure", "setups", "assumed", "untested"),
         *("trade-off", "matrix", "columns", "images", "roc", "costs", "cap", "repeat"),
     ]
 
@@ -108,6 +109,15 @@ def test_what_was_not_tested_is_listed(page):
     words = next(s for s in page.all("section") if s.attrs["id"] == "untested").text()
     for wanted in ("the attack diverged", "needs real-valued embeddings", "missing", "collude", "cheat in training"):
         assert wanted in words
+
+
+def test_what_trainings_said_stands_beside_their_setup(page, record):
+    (section,) = [s for s in page.all("section") if s.attrs["id"] == "setups"]
+    said = [item.text() for item in section.all("li")]
+    assert said == ["gaussian-noise:std=10: Training diverged.", "gaussian-noise:std=10: seed 2: epsilon 3"]
+    assert "- gaussian-noise:std=10: Training diverged." in markdown(record)
+    silent = replace(record, facts={**record.facts, "setup_notes": {}})
+    assert "Notes on the setups" not in markdown(silent)
 
 
 def test_a_recommendation_may_be_that_none_achieves_it(page, record):

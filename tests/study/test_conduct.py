@@ -12,6 +12,7 @@ import pytest
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.report.record import CLOCK
 from cutlayer.study import work as working
+from cutlayer.study.account import notes_of
 from cutlayer.study.cell import Cells, cells_of
 from cutlayer.study.conduct import conduct
 from cutlayer.study.study import Study
@@ -41,6 +42,18 @@ def test_every_cell_has_a_line(whole):
     assert all(0 <= row["value"] <= 1 and row["paper"] and row["bytes"] > 0 for row in done)
     reasons = {row["attack"]: row["reason"] for row in whole.rows if row["status"] == "does not apply"}
     assert reasons["norm-score"] == "binary-only"
+
+
+def test_what_a_training_says_is_in_the_record(whole, tmp_path):
+    assert whole.facts["setup_notes"] == {}
+    private = make(defences=("dp-sgd:noise=3.3",), attacks=ATTACKS[1:2])
+    (notes,) = conduct(private, tmp_path / "audit", workers=1).facts["setup_notes"].values()
+    assert len(notes) == 1 and "epsilon" in notes[0]  # both seeds say the same
+
+
+def test_notes_that_differ_have_their_seed():
+    said = {0: ["epsilon 1", "diverged: 5"], 1: ["epsilon 1", "diverged: 7"], 2: ["epsilon 1"]}
+    assert notes_of(said) == ["epsilon 1", "seed 0: diverged: 5", "seed 1: diverged: 7"]
 
 
 def test_two_processes_give_the_same(whole, tmp_path):

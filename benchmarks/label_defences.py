@@ -1,0 +1,364 @@
+"""What hides labels from a feature party, and what it costs: ours, what exists, and what failed.
+
+    CUTLAYER_DATA=... python benchmarks/label_defences.py [dataset ...]
+
+writes results/label-defences.csv: per dataset, defence and seed the model's test accuracy, what each attack makes of
+the training labels, and the baseline (own columns and the same 40 labels). Datasets that are named replace their own
+rows. Half an hour to an hour on one core.
+
+Two parties hold half of the columns each and a third holds labels only, so that all accuracy comes through the cut.
+The first party attacks. It sees the first epoch and the last four, and "leakage" is the best of
+- gradient-clusters on the first epoch, on the last, and on these five together; model-completion;
+- "denoised", no attack of the library but a yardstick: a model of own columns taught the guesses of gradient-clusters,
+  out of fold, and added to them with the weight that turns out best on the truth. It undoes randomised labels.
+
+What bottoms teach themselves (self-taught) was chosen by the test accuracy of seeds 0 and 1 on all of these but higgs;
+the seeds here are others. Rows named "private head" predict with a top that is taught the true labels on the
+embeddings of the finished bottoms; messages, and so attacks, are those of the defence itself. Rows without attacks
+on labels show more data, and a label party with columns of its own ("alone": with nothing else); "columns_error" is the
+squared error of decoder, the label party's attack on columns, beside the best guess without messages. The table of
+docs/explanation-labels.md is printed at the end.
+"""
+
+import csv
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import Generator, Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+import cutlayer as cl
+from cutlayer.attack import Attack, Guess
+from cutlayer.attacks.gradient_clusters import GradientClusters
+from cutlayer.auditing import attack_run, secret_of
+from cutlayer.data.task import Task
+from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.imaging import predicted
+from cutlayer.judge import Finding, grant
+from cutlayer.message import Kind
+from cutlayer.models import named
+from cutlayer.models.defaults import default_top
+from cutlayer.rng import Stream, generator
+from cutlayer.run import Run, write_text
+from cutlayer.transcript import Channel, Keep
+from cutlayer.view import View
+
+RESULTS = Path(__file__).parent.parent / "results" / "label-defences.csv"
+SEEDS, KNOWN, BATCH, SEEN = range(3, 6), 40, 64, 5
+#: Options of the dataset, epochs and learning rate.
+TASKS: dict[str, tuple[dict[str, Any], int, float]] = {
+    "sensorless": ({}, 30, 5e-3),
+    "digits": ({}, 20, 2e-3),
+    "mnist": ({"limit": 2000}, 12, 2e-3),
+    "covertype": ({"limit": 4000}, 12, 2e-3),
+    "criteo": ({"limit": 4000, "preparation": "vflrecon"}, 12, 2e-3),
+    "bank": ({"limit": 4000}, 12, 2e-3),
+    "higgs": ({"limit": 4000}, 12, 2e-3),
+}
+#: No attack on labels: more rows, and a label party that holds the first half of the columns.
+MORE: dict[str, tuple[str, dict[str, Any]]] = {
+    "covertype, 40000 rows": ("covertype", {"limit": 40_000, "label_party": "server"}),
+    **{f"{name}, own columns": (name, TASKS[name][0]) for name in ("sensorless", "digits", "covertype")},
+}
+COLUMNS = (
+    "dataset", "defence", "seed", "accuracy", "baseline", "leakage", "clusters_first", "clusters_last",
+    "clusters_fused", "completion", "denoised", "direction_auc", "columns_error", "columns_baseline",
+    "notes",
+)  # fmt: skip
+
+
+class OnGradients(Defence):
+    """What failed: change gradients before they are sent."""
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Change gradients; leave everything else alone."""
+        return self.change(payload, local) if local.place is Place.GRADIENT else payload
+
+    def change(self, payload: Tensor, local: Local) -> Tensor:
+        """What to send instead."""
+        raise NotImplementedError
+
+
+class Groups(OnGradients):
+    """Every row gets the mean gradient of a random group of its batch."""
+
+    def __init__(self, *, size: int = 4) -> None:
+        self.size = size
+
+    def change(self, payload: Tensor, local: Local) -> Tensor:
+        """Average within groups that are drawn anew."""
+        order = torch.randperm(len(payload), generator=local.rng)
+        sent = torch.empty_like(payload)
+        for group in order.split(self.size):
+            sent[group] = payload[group].mean(dim=0)
+        return sent
+
+
+class OneLine(OnGradients):
+    """All gradients are projected to one line, drawn once."""
+
+    def change(self, payload: Tensor, local: Local) -> Tensor:
+        """Keep the part along the line."""
+        line = torch.randn(payload.shape[1], generator=generator(local.private_seed, "line"))
+        line = line / line.norm()
+        return torch.outer(payload @ line, line)
+
+
+class FewRows(OnGradients):
+    """A tenth of the rows, always the same, get their gradient; the others get zeros."""
+
+    def change(self, payload: Tensor, local: Local) -> Tensor:
+        """Silence most rows."""
+        drawn = torch.rand(10**6, generator=generator(local.private_seed, "few"))[local.rows]
+        return payload * (drawn < 0.1)[:, None]
+
+
+class Smooth(Defence):
+    """Labels are smoothed: a tenth of the weight is on the true class, the rest is spread over all."""
+
+    def labels(self, labels: Tensor, setting: Setting) -> Tensor:
+        """Weights per class."""
+        if setting.role is not Role.LABEL_PARTY:
+            return labels
+        return 0.1 * one_hot(labels, setting.classes).float() + 0.9 / setting.classes
+
+
+class Alone(Defence):
+    """A yardstick: embeddings of zero, so that the label party is left with its own columns."""
+
+    def protect(self, payload: Tensor, local: Local) -> Tensor:
+        """Send nothing."""
+        return payload * 0 if local.place is Place.EMBEDDING else payload
+
+
+class FirstEpoch(GradientClusters):
+    """Gradient clusters on the first epoch, in which every row's gradient is large."""
+
+    def run(self, view: View, rng: Generator) -> Guess:
+        """Hide the later epochs."""
+        channel = view.channel(Kind.GRADIENT, peer=view.attacker)
+        rows, gradients, _ = channel.read(epoch=0)
+        return super().run(_Only(view, rows, gradients), rng)  # type: ignore[arg-type]
+
+
+class _Only:
+    """A view whose gradients are those of one epoch."""
+
+    def __init__(self, view: View, rows: Tensor, gradients: Tensor) -> None:
+        self.view, self.kept = view, (rows, gradients, rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.view, name)
+
+    def channel(self, kind: Kind, peer: str) -> Any:
+        """Those gradients."""
+        return _Epoch(self.view.channel(kind, peer=peer), self.kept)
+
+
+class _Epoch:
+    def __init__(self, channel: Channel, kept: tuple[Tensor, Tensor, Tensor]) -> None:
+        self.entries, self.kept = channel.entries, kept
+
+    def read(self, epoch: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Whatever is asked for, that epoch."""
+        return self.kept
+
+
+def cases() -> dict[str, list[Defence]]:
+    """Every case."""
+    d = cl.defences
+    return {
+        "none": [],
+        "self-taught": [d.SelfTaught()],
+        "self-taught:teach=alike": [d.SelfTaught(teach="alike")],
+        "self-taught:teach=nothing": [d.SelfTaught(teach="nothing")],
+        **{f"dp-sgd:noise={noise}": [d.DpSgd(noise=noise)] for noise in (1.0, 3.3)},
+        "dp-sgd:where=logits": [d.DpSgd(where="logits")],
+        **{f"label-dp:epsilon={epsilon}": [d.LabelDP(epsilon=epsilon)] for epsilon in (1.0, 2.0)},
+        "max-norm": [d.MaxNorm()],
+        "marvell:scale=4.0": [d.Marvell(scale=4.0, many="one-vs-rest")],
+        "smoothed labels": [Smooth()],
+        "groups of four": [Groups()],
+        "one line": [OneLine()],
+        "a tenth of the rows": [FewRows()],
+    }
+
+
+WITH_HEAD = ("label-dp", "dp-sgd:where=logits", "a tenth")
+
+
+def attacks(classes: int) -> dict[str, Attack]:
+    """The library's attacks."""
+    found: dict[str, Attack] = {
+        "clusters_first": FirstEpoch(labels=KNOWN),
+        "clusters_last": GradientClusters(labels=KNOWN),
+        "clusters_fused": GradientClusters(labels=KNOWN, epochs=SEEN),
+        "completion": cl.attacks.ModelCompletion(labels=KNOWN),
+    }
+    return found | ({"direction_auc": cl.attacks.DirectionScore(positives=5)} if classes == 2 else {})
+
+
+def make_run(task: Task, defences: list[Defence], seed: int) -> Run:
+    """Train, and keep what the attacker is to see."""
+    _, epochs, rate = TASKS[task.name]
+    steps = -(-len(task.train) // BATCH)
+    seen = {*range(steps), *range((epochs - SEEN + 1) * steps, epochs * steps)}
+    options: dict[str, Any] = {"bottoms": named.bottom("mlp:hidden=64")} if task.name == "mnist" else {}
+    recipe = cl.Recipe(epochs=epochs, batch_size=BATCH, lr=rate)
+    return cl.train(task, defences=defences, seed=seed, recipe=recipe, keep=Keep("steps", frozenset(seen)), **options)
+
+
+def measure(task: Task, case: str, defences: list[Defence], seed: int) -> list[dict[str, Any]]:
+    """Accuracy and leakage of one training; and once more with a private head."""
+    run, tried = make_run(task, defences, seed), attacks(len(task.classes))
+    guesses: list[Guess] = []
+
+    def keep(attack: Attack, guess: Guess, finding: Finding) -> None:
+        if isinstance(attack, GradientClusters):
+            guesses.append(guess)
+
+    found = attack_run(run, list(tried.values()), seed=seed, on_guess=keep)
+    row: dict[str, Any] = {"dataset": task.name, "defence": case, "seed": seed, "accuracy": run.metrics["accuracy"]}
+    row |= {name: finding.value for name, finding in zip(tried, found, strict=True)}
+    told = grant(tried["clusters_last"].asks, run.view(task.feature_parties[0]), secret_of(run), seed).labels
+    assert told is not None
+    row |= {"baseline": found[0].baseline, "denoised": max(denoised(task, guess, told.rows) for guess in guesses)}
+    row["leakage"] = max(row[k] for k in row if k.startswith("clusters") or k in ("completion", "denoised"))
+    row["notes"] = "; ".join(run.notes())
+    if not case.startswith(WITH_HEAD):
+        return [row]
+    return [row, row | {"defence": f"{case}, private head", "accuracy": private_head(run, seed)}]
+
+
+def denoised(task: Task, guess: Guess, told: Tensor) -> float:
+    """How often own columns and guesses together are right, at the best weight of the guess."""
+    values = task.features[task.feature_parties[0]].values.index_select(0, guess.rows)
+    own, truth = values.to_dense().flatten(1).numpy(), task.labels[guess.rows].numpy()
+    said, fresh = guess.values.numpy(), ~torch.isin(guess.rows, told).numpy()
+    if len(np.unique(said)) < 2:
+        return 0.0
+    scores = []
+    for learner in (_trees, _line):
+        chance = np.log(out_of_fold(learner, own, said, len(task.classes)) + 1e-3)
+        votes = np.eye(len(task.classes))[said]
+        scores += [((chance + w * votes).argmax(axis=1) == truth)[fresh].mean() for w in (0, 0.5, 1, 2, 3)]
+    return float(max(scores))
+
+
+def out_of_fold(learner: Callable[[], Any], own: NDArray[Any], said: NDArray[Any], classes: int) -> NDArray[Any]:
+    """Chances of every class for every row, from a learner that did not see the row."""
+    chances = np.zeros((len(said), classes))
+    for some, rest in KFold(3, shuffle=True, random_state=0).split(own):
+        model = learner().fit(own[some], said[some])
+        chances[np.ix_(rest, model.classes_)] = model.predict_proba(own[rest])
+    return chances
+
+
+def _trees() -> Any:
+    return ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1)
+
+
+def _line() -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=200))
+
+
+def private_head(run: Run, seed: int) -> float:
+    """Test accuracy of a top taught the true labels on what the finished bottoms say."""
+    task, label = run.task, run.task.label_party
+    rows = torch.cat([task.train, task.test])
+    view = run.view(label, predict=rows)
+    joint = torch.cat([predicted(view, name, rows)[1] for name in task.feature_parties], dim=1)
+    order = predicted(view, task.feature_parties[0], rows)[0]
+    labels = task.labels[order]
+    training = torch.isin(order, task.train).nonzero()[:, 0]
+    _, epochs, rate = TASKS[task.name]
+    with Stream(seed, "private head").scope():
+        head = default_top(joint.shape[1], len(task.classes))
+        optimiser = torch.optim.Adam(head.parameters(), lr=rate)
+        for _ in range(epochs):
+            for batch in training[torch.randperm(len(training))].split(BATCH):
+                optimiser.zero_grad()
+                cross_entropy(head(joint[batch]), labels[batch]).backward()
+                optimiser.step()
+    test = torch.isin(order, task.test)
+    with torch.no_grad():
+        return float((head(joint[test]).argmax(dim=1) == labels[test]).double().mean())
+
+
+def unattacked(name: str) -> list[dict[str, Any]]:
+    """Accuracy under what is left of the contest, and what the label party makes of a feature party's columns."""
+    dataset, options = MORE[name]
+    task = cl.data.load(dataset, parties=2, **options)
+    few = ("none", "self-taught", "self-taught:teach=alike", "self-taught:teach=nothing", "dp-sgd:noise=3.3")
+    chosen = {case: cases()[case] for case in few} | ({} if "rows" in name else {"alone": [Alone()]})
+    rows = []
+    for case, defences in chosen.items():
+        for seed in SEEDS:
+            run = make_run(task, defences, seed)
+            row = {"dataset": name, "defence": case, "seed": seed, "accuracy": run.metrics["accuracy"]}
+            found = attack_run(run, [cl.attacks.Decoder(pairs=500)], seed=seed)[0]
+            rows.append(row | {"columns_error": found.value, "columns_baseline": found.baseline})
+        print(name, case, f"{row['accuracy']:.3f} {found.value:.4f}", file=sys.stderr, flush=True)
+    return rows
+
+
+def attacked(name: str) -> list[dict[str, Any]]:
+    """All cases on one dataset."""
+    task = cl.data.load(name, parties=2, label_party="server", **TASKS[name][0])
+    rows = []
+    for case, defences in cases().items():
+        for seed in SEEDS:
+            rows += measure(task, case, defences, seed)
+        last = rows[-1]
+        print(name, last["defence"], f"{last['accuracy']:.3f} {last['leakage']:.3f}", file=sys.stderr, flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: accuracy, and by how many points the best attack beats the baseline; means over seeds."""
+    names = [name for name in TASKS if any(row["dataset"] == name for row in rows)]
+    cells: dict[str, dict[str, str]] = {"own columns and 40 labels": {}}
+    for name in names:
+        here = [row for row in rows if row["dataset"] == name]
+        base = np.mean([float(row["baseline"]) for row in here])
+        cells["own columns and 40 labels"][name] = f"{base:.2f}"
+        for case in dict.fromkeys(row["defence"] for row in here):
+            same = [row for row in here if row["defence"] == case]
+            accuracy = np.mean([float(row["accuracy"]) for row in same])
+            excess = np.mean([max(0.0, float(row["leakage"]) - float(row["baseline"])) for row in same])
+            cells.setdefault(case, {})[name] = f"{accuracy:.3f}, +{100 * excess:.0f}"
+    lines = [["", *names], ["---"] * (len(names) + 1)]
+    lines += [[case, *(found.get(name, "") for name in names)] for case, found in cells.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(chosen: list[str]) -> None:
+    """Measure, and write the rows of these datasets beside those of the others."""
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    if RESULTS.exists():
+        lines = RESULTS.read_text().splitlines()
+        rows = [row for row in csv.DictReader(lines[1:]) if row["dataset"] not in chosen]
+    for name in chosen:
+        rows += unattacked(name) if name in MORE else attacked(name)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, COLUMNS, restval="")
+        writer.writeheader()
+        writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        write_text(RESULTS, f"# python benchmarks/label_defences.py\n{text.getvalue()}")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or [*TASKS, *MORE])

@@ -94,7 +94,7 @@ def read(outcome: Outcome, what: str) -> float | None:
     if kind == "accuracy":
         return float(100 * outcome["metrics"]["accuracy"])
     if kind == "check":
-        return float(outcome["checks"][name])
+        return None if name not in outcome["checks"] else float(outcome["checks"][name])
     asked = outcome["job"]["attacks"].index(name)
     finding = outcome["findings"][asked]
     if finding["status"] != "done":

@@ -90,11 +90,11 @@ def tables(quick: bool) -> dict[str, list[Cell]]:
 
 
 def _cells(quick: bool) -> Iterator[Cell]:
-    names = ("sensorless",) if quick else tuple(SETS)
-    for name in names:
-        yield from _figures_3_and_5(name, job(name, quick))
     if quick:
+        yield from _figures_3_and_5("digits", job("digits", quick))
         return
+    for name in SETS:
+        yield from _figures_3_and_5(name, job(name, quick))
     for name in THREE:
         yield from _table_3(name)
     yield from _direct()

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from cutlayer._validate import at_least, one_of
+from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
@@ -25,7 +25,7 @@ from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Scratch
 from cutlayer.view import Shadow, View
 
-BATCH, RATE = 64, 1e-3
+BATCH = 64
 PATIENCE = 5  # rounds without a lower error on what is held out
 HELD_OUT = 10  # one shadow row in so many is not trained on but says when to stop
 FAR = 10.0  # standard deviations: numbers further out say no more than that
@@ -161,17 +161,19 @@ class Reader:
         scales = [_standard(part) for part in (practised.each, practised.shared)]
         self.middle, self.spread = (practised.joined(*both).to(device) for both in zip(*scales, strict=True))
 
-    def learn(self, truth: Tensor, rounds: int) -> "Reader":
+    def learn(self, truth: Tensor, rounds: int, rate: float) -> "Reader":
         """Fit to the truth of shadow rows; keep the round that did best on rows held out. Draws from torch's stream."""
         known, values = self.practised.to(self.device), (truth if self.classes else truth.flatten(1)).to(self.device)
         layers: list[nn.Module] = []
         for size, after in pairwise((known.width, *self.hidden, self.classes or values.shape[1])):
             layers += [_he(nn.Linear(size, after)), nn.ReLU()]
+        if not self.classes:  # or a wide row of numbers would start far off, and units die on the way back
+            nn.init.zeros_(layers[-2].weight)  # type: ignore[arg-type]
         self.net = nn.Sequential(*layers[:-1]).to(self.device)
         out = torch.isin(self.practised.rows, torch.randperm(len(truth))[: max(1, len(truth) // HELD_OUT)])
         used, held = (~out).nonzero()[:, 0], out.nonzero()[:, 0].to(self.device)
         loss = nn.CrossEntropyLoss() if self.classes else nn.MSELoss()
-        optimizer = torch.optim.Adam(self.net.parameters(), lr=RATE)
+        optimizer = torch.optim.Adam(self.net.parameters(), lr=rate)
         best, kept, since = torch.inf, copy.deepcopy(self.net.state_dict()), 0
         for _ in range(rounds):
             for part in used[torch.randperm(len(used))].to(self.device).split(BATCH):
@@ -225,9 +227,10 @@ class Practised(Attack):
         self,
         *,
         shadow: int = 1000,
-        runs: int = 10,
+        runs: int = 20,
         epochs: int | None = None,
         rounds: int = 50,
+        rate: float = 3e-4,
         start: Literal["own", "shared"] = "own",
         parameters: Parameters = "none",
         adaptive: bool = True,
@@ -235,12 +238,14 @@ class Practised(Attack):
         at_least("shadow", shadow, 2)
         for name, count in (("runs", runs), ("epochs", epochs or 1), ("rounds", rounds)):
             at_least(name, count, 1)
+        positive("rate", rate)
         one_of("start", start, ("own", "shared"))
         one_of("parameters", parameters, ("all", "difference", "none"))
         self.shadow = shadow
         self.runs = runs
         self.epochs = epochs
         self.rounds = rounds
+        self.rate = rate
         self.start = start
         self.parameters: Parameters = parameters
         self.adaptive = adaptive
@@ -269,5 +274,6 @@ class Practised(Attack):
         own = view.own[view.attacker].bottom
         device = next((str(p.device) for p in own.parameters()), "cpu") if own is not None else "cpu"
         with Stream(seeds[0], "practise").scope():
-            values = Reader(self.hidden, practised, classes, device).learn(truth(shadow), self.rounds).read(target)
+            reader = Reader(self.hidden, practised, classes, device).learn(truth(shadow), self.rounds, self.rate)
+            values = reader.read(target)
         return target.rows, values

@@ -157,7 +157,7 @@ def test_reader_learns_what_records_say():
         each, rows = torch.randn(400, 5), torch.arange(400)
         truth = (each[:, 0] > 0).long()
         one = Records(rows, rows // 20, each, torch.randn(20, 3), columns=2)
-        reader = Reader((64,), one, classes=2).learn(truth, rounds=50)
+        reader = Reader((64,), one, classes=2).learn(truth, rounds=50, rate=1e-3)
     assert (reader.read(one) == truth).double().mean() > 0.95
     whole = one.take(torch.tensor([7]))[0]
     torch.testing.assert_close(whole, torch.cat([each[7, :3], one.shared[0], each[7, 3:]]))

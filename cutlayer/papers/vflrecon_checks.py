@@ -12,7 +12,7 @@ from cutlayer.run import Run
 from cutlayer.shadow import Reader, Records
 from cutlayer.sparse import SparseRows
 
-SHADOW, ROUNDS = 1000, 50
+SHADOW, ROUNDS, RATE = 1000, 50, 1e-3
 
 
 def baselines(run: Run) -> dict[str, float]:
@@ -71,7 +71,7 @@ def _mlp(run: Run, hidden: tuple[int, ...], x: Tensor, y: Tensor, inputs: Tensor
         return Records(rows, torch.zeros_like(rows), values.float(), torch.empty(1, 0), values.shape[1])
 
     with Stream(run.plan.seed, "own columns").scope():
-        return Reader(hidden, only(x), classes).learn(y, ROUNDS).read(only(inputs))
+        return Reader(hidden, only(x), classes).learn(y, ROUNDS, RATE).read(only(inputs))
 
 
 def _share(guess: Tensor, truth: Tensor) -> float:

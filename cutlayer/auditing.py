@@ -98,11 +98,6 @@ def attack_run(
         return judge(attacks, view_for, secret_of(run, shadow), seed=seed, on_guess=on_guess)
 
 
-def keep_for(attacks: Iterable[Attack]) -> str:
-    """Which messages of a training attacks need: those that practise read the first epoch, all others the last."""
-    return "ends" if any(attack.asks.shadow for attack in attacks) else "last"
-
-
 def _attacker(task: Task, attack: Attack) -> str:
     return task.label_party if attack.by is Role.LABEL_PARTY else task.feature_parties[0]
 
@@ -174,7 +169,7 @@ def audit(
     for name, chosen in defences.items():
         for seed in seeds:
             progress(f"training with defence {name}, seed {seed}")
-            run = train(task, defences=chosen, seed=seed, **{"keep": keep_for(attacks)} | options)
+            run = train(task, defences=chosen, seed=seed, **{"keep": "ends"} | options)
             on_run(name, seed, run)
             utility = "accuracy" if "accuracy" in run.metrics else "r2"
             progress(f"attacking defence {name}, seed {seed}")

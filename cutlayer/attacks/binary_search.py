@@ -33,7 +33,7 @@ class BinarySearch(Attack):
     Vertical Federated Learning (arXiv:2210.06771), whose Algorithm 1 is exponential.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("seconds=10", "seconds=10,visible=all")
+    settings: ClassVar[tuple[str, ...]] = ("seconds=10", "seconds=5,visible=all")
 
     target: ClassVar[Target] = Target.FEATURES
     by: ClassVar[Role] = Role.LABEL_PARTY

@@ -24,7 +24,7 @@ class FeatureReconstruction(Practised):
 
     target: ClassVar[Target] = Target.FEATURES
     hidden: ClassVar[tuple[int, ...]] = (800, 500, 100)
-    settings: ClassVar[tuple[str, ...]] = ("runs=2,epochs=10,rounds=5,start=shared",)
+    settings: ClassVar[tuple[str, ...]] = ("runs=1,epochs=10,rounds=4,start=shared",)
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Practise on the shadow's columns of the victim, then read the run's records."""

@@ -47,7 +47,7 @@ class Grn(Attack):
     (arXiv:2010.10152), as in Cai et al. (arXiv:2207.00165), which puts z in the place of noise.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ("", "reads=sum,learn_mask=true")
+    settings: ClassVar[tuple[str, ...]] = ("images=2000", "images=2000,reads=sum,learn_mask=true")
 
     target: ClassVar[Target] = Target.FEATURES
     by: ClassVar[Role] = Role.LABEL_PARTY

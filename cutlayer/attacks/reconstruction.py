@@ -32,7 +32,7 @@ class Reconstruction(Practised):
 
     target: ClassVar[Target] = Target.LABELS
     hidden: ClassVar[tuple[int, ...]] = (1000, 600, 200)
-    settings: ClassVar[tuple[str, ...]] = ("runs=2,epochs=10,rounds=5,start=shared", "runs=2,epochs=10,rounds=5")
+    settings: ClassVar[tuple[str, ...]] = ("runs=1,epochs=10,rounds=4,start=shared", "runs=1,epochs=10,rounds=4")
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Practise on the shadow's labels, then read the run's records."""

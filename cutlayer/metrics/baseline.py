@@ -4,12 +4,26 @@ Several ordinary learners are tried and the best on the truth is taken, so that 
 never praised for what anyone could have done.
 """
 
+import hashlib
 from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
 
 MOST_ROWS = 20_000  # scored rows: enough for three digits
+
+
+_remembered: dict[bytes, tuple[float, str]] = {}  # a study asks for the same under every defence
+
+
+def _key(*parts: str | Tensor | None) -> bytes:
+    """A hash of all that a baseline depends on."""
+    total = hashlib.sha256()
+    for part in parts:
+        shown = part.contiguous().numpy() if isinstance(part, Tensor) else np.array(str(part))
+        total.update(f"{shown.shape} {shown.dtype} ".encode())
+        total.update(np.ascontiguousarray(shown).view(np.uint8).data)
+    return total.digest()
 
 
 class Pairs(Protocol):
@@ -24,6 +38,15 @@ def best_classes(
     inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
 ) -> tuple[float, str]:
     """Best accuracy of the majority class and, with labelled rows, of three learners on the own columns."""
+    key = _key("classes", inputs, known_inputs, None if known is None else known.values, truth)
+    if key not in _remembered:
+        _remembered[key] = _best_classes(inputs, known_inputs, known, truth)
+    return _remembered[key]
+
+
+def _best_classes(
+    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
+) -> tuple[float, str]:
     labels = truth.numpy()
     guesses = {"majority class": float(np.unique(labels, return_counts=True)[1].max() / len(labels))}
     if inputs is not None and known_inputs is not None and known is not None:
@@ -51,14 +74,29 @@ def best_classes(
 def best_values(
     inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
 ) -> tuple[float, str]:
-    """Least squared error of the mean row and, with known rows, of ridge regression on the own columns."""
+    """Least squared error of the mean row and, with known rows, of two learners on the own columns."""
+    key = _key("values", inputs, known_inputs, None if known is None else known.values, truth)
+    if key not in _remembered:
+        _remembered[key] = _best_values(inputs, known_inputs, known, truth)
+    return _remembered[key]
+
+
+def _best_values(
+    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
+) -> tuple[float, str]:
     flat = truth.flatten(1).double()
     guesses = {"mean row": float((flat - flat.mean(0)).pow(2).mean())}
     if inputs is not None and known_inputs is not None and known is not None:
+        from sklearn.ensemble import ExtraTreesRegressor
         from sklearn.linear_model import RidgeCV
 
-        learner = RidgeCV(alphas=np.logspace(-2, 4, 13)).fit(known_inputs.numpy(), known.values.flatten(1).numpy())
-        predicted = learner.predict(inputs.numpy()).reshape(flat.shape)
-        guesses["ridge regression on own columns"] = float(np.mean((flat.numpy() - predicted) ** 2))
+        learners = {
+            "ridge regression on own columns": RidgeCV(alphas=np.logspace(-2, 4, 13)),
+            "extra trees on own columns": ExtraTreesRegressor(50, random_state=0, n_jobs=1),
+        }
+        for name, learner in learners.items():
+            learner.fit(known_inputs.numpy(), known.values.flatten(1).numpy())
+            predicted = learner.predict(inputs[:MOST_ROWS].numpy()).reshape(len(flat[:MOST_ROWS]), -1)
+            guesses[name] = float(np.mean((flat[:MOST_ROWS].numpy() - predicted) ** 2))
     name = min(guesses, key=lambda key: guesses[key])
     return guesses[name], name

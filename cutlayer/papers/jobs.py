@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from cutlayer import words
-from cutlayer.auditing import attack_run, keep_for
+from cutlayer.auditing import attack_run
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.models import named
@@ -89,7 +89,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         device=device,
     )
     attacks = words.attacks(job.attacks)
-    run = train_plan(task, plan, keep=keep_for(attacks) if attacks else "none")
+    run = train_plan(task, plan, keep="ends" if attacks else "none")
     findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
     checks: dict[str, float] = {}
     for spelling in job.checks:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cutlayer import words
 from cutlayer.attack import Attack
-from cutlayer.auditing import attack_run, keep_for
+from cutlayer.auditing import attack_run
 from cutlayer.data.task import Task
 from cutlayer.errors import CutlayerError
 from cutlayer.judge import Finding
@@ -29,7 +29,7 @@ def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequ
     study = study_again(words_of_study)
     try:
         task = _task(study.data, json.dumps(dict(study.table)))
-        run = train_plan(task, study.plan(setup, seed), keep=keep_for(words.attacks(attacks)))
+        run = train_plan(task, study.plan(setup, seed), keep="ends")
     except CutlayerError as error:
         return {attack: _none(attack, APPLIES_NOT, str(error)) for attack in attacks}
     except Exception as error:

@@ -1,6 +1,8 @@
 """Workers: how many fit on this machine, and processes with one thread each."""
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -38,6 +40,17 @@ def _threads() -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
+def _end_with_parent(parent: int) -> None:
+    """A worker whose parent was killed would wait for work for ever: look once a second whether it is there."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class Here(Executor):
     """Runs what is submitted at once, in this process."""
 
@@ -55,7 +68,7 @@ def pool_of(executor: Executor | None, workers: int) -> AbstractContextManager[E
     if workers <= 1:
         return Here()
     with _threads():
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent, (os.getpid(),))
         for _ in range(workers):
             pool.submit(os.getpid)  # start them while the environment says one thread
     return pool

@@ -64,9 +64,9 @@ def test_trainings_are_shared_and_nothing_is_done_twice(tmp_path, monkeypatch):
     trained = []
     original = working.train_plan
 
-    def counted(task, plan):
+    def counted(task, plan, **options):
         trained.append(plan.seed)
-        return original(task, plan)
+        return original(task, plan, **options)
 
     monkeypatch.setattr(working, "train_plan", counted)
     conduct(make(), tmp_path / "audit", workers=1)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from cutlayer.report import columns, costs, figures
 from cutlayer.report.blocks import (
     Block,
@@ -50,7 +52,7 @@ def sections(record: Record) -> list[Section]:
     made = [
         Section("trade-off", "Utility against leakage", trade_offs(found)),
         Section("matrix", "Every attack against every setup", the_matrix(record, found)),
-        Section("columns", "Which columns leak", columns.blocks(record, found)),
+        Section("columns", "Which columns leak", [*columns.blocks(record, found), *together(record, found)]),
         Section("images", "Originals and reconstructions", pictures(record, found)),
         Section("roc", "The few who are exposed", curves(record, found)),
         Section("costs", "Bytes and time", spent(record)),
@@ -107,6 +109,24 @@ def the_matrix(record: Record, found: Sequence[Cell]) -> list[Block]:
 def key_of(cell: Cell) -> tuple[str, ...]:
     """What tells cells apart."""
     return tuple(str(getattr(cell, key)) for key in KEY)
+
+
+def together(record: Record, found: Sequence[Cell]) -> list[Block]:
+    """Correlations of columns with each other, in truth and as guessed."""
+    views = figures.correlations(record, found)
+    if not views:
+        return []
+    rows: list[list[Entry]] = []
+    names = []
+    for cell in found:
+        if known := extras(record, cell, "correlations"):
+            off = [np.abs(np.array(pair["truth"]) - np.array(pair["guess"])).mean() for _, pair in known]
+            rows.append([cell.setup, cell.attack, cell.about, float(np.mean(off)), len(known)])
+            names.append(cell.target)
+    caption = "Correlations of every two columns of the victim, and of what the attacker made of them, of one seed."
+    head = ["setup", "attack", "who", "off by, mean over pairs and seeds", "seeds"]
+    table = Table("How far guessed correlations are from the true ones.", head, rows, names)
+    return [Figure("correlations", caption, views, table, names[0] if len(set(names)) == 1 else "")]
 
 
 def pictures(record: Record, found: Sequence[Cell]) -> list[Block]:

@@ -151,6 +151,26 @@ def _roc(cell: Cell, curve: Mapping[str, Any], look: tuple[str, str, str]) -> di
     }
 
 
+def correlations(record: Record, found: Sequence[Cell]) -> dict[str, View]:
+    """How columns go together, in truth and as guessed: a view per attack and setup, of the first seed."""
+    views = {}
+    for cell in found:
+        if known := extras(record, cell, "correlations"):
+            sides = (("truth", "in truth", "x"), ("guess", "as guessed", "x2"))
+            traces = [
+                {"type": "heatmap", "z": known[0][1][side], "name": title, "xaxis": axis, "zmin": -1, "zmax": 1}
+                | {"colorscale": "RdBu", "reversescale": True, "showscale": axis == "x2"}
+                for side, title, axis in sides
+            ]
+            axes = {
+                "xaxis": {"title": {"text": "column, in truth"}, "domain": [0, 0.47]},
+                "xaxis2": {"title": {"text": "column, as guessed"}, "domain": [0.53, 1]},
+                "yaxis": {"title": {"text": "column"}, "autorange": "reversed"},
+            }
+            views[f"{cell.setup}: {cell.attack}, {cell.about}"] = _view(traces, axes)
+    return views
+
+
 def bars(made: Mapping[str, Mapping[str, float | None]], titles: Mapping[str, str]) -> dict[str, View]:
     """One bar per setup, a view per cost."""
     views = {}

@@ -32,7 +32,7 @@ COLUMNS = (
 TARGETS = ("labels", "features", "outcome")
 STATUSES = ("done", "does not apply", "failed", "missing")
 METRICS = ("accuracy", "auc", "mse", "column accuracy", "success")
-EXTRAS = ("columns", "roc", "images", "dcs")
+EXTRAS = ("columns", "roc", "images", "correlations", "dcs")
 KNOWN_OF_MISSING = ("defence", "attack", "seed")  # at least
 CHOICE = ("choice", "runner_up", "constraints", "why", "what_would_change", "pareto")
 OPTION = ("defence", "strength", "accuracy", "leakage", "bytes", "seconds")
@@ -51,7 +51,7 @@ class Record:
     rows: findings, each with exactly the keys of COLUMNS; a number that is unknown is None.
     extras: by a row's cell (or "cell/victim" where victims share a cell), any of
         columns [{"name", "value", "baseline"}], roc {"fpr", "tpr", "tpr_at_1", "tpr_at_01"},
-        images {"originals", "guesses"} as base64 PNG, dcs (a number).
+        images {"originals", "guesses"} as base64 PNG, correlations {"truth", "guess"} as matrices, dcs (a number).
     missing: what has not run: mappings with some of COLUMNS, at least defence, attack and seed.
     choice: None, or the recommendation: choice (a setup's name, or None if none achieves it), runner_up (a
         name or None), constraints (a list of words), why, what_would_change (a text or a list of texts) and
@@ -201,6 +201,8 @@ def _check_extra(cell: str, extra: Mapping[str, Any], cells: set[str]) -> None:
         _keys(roc, ("fpr", "tpr", "tpr_at_1", "tpr_at_01"), f"the roc of cell {cell}")
         if len(roc["fpr"]) != len(roc["tpr"]):
             raise ConfigError(f"Expected as many fpr as tpr in the roc of cell {cell}.")
+    if matrices := extra.get("correlations"):
+        _keys(matrices, ("truth", "guess"), f"the correlations of cell {cell}")
     if images := extra.get("images"):
         _keys(images, ("originals", "guesses"), f"the images of cell {cell}")
         if len(images["originals"]) != len(images["guesses"]):

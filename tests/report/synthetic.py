@@ -114,6 +114,7 @@ def extras(made: list[dict[str, object]]) -> dict[str, dict[str, object]]:
             extra["columns"] = [
                 {"name": n, "value": 0.7 + left * (v - 0.7), "baseline": 0.7} for n, v in values.items()
             ]
+            extra["correlations"] = {"truth": [[1.0, 0.5], [0.5, 1.0]], "guess": [[1.0, 0.5 * left], [0.5 * left, 1.0]]}
         if one["metric"] == "auc":
             fpr = [0.0, 0.001, 0.01, 0.1, 0.5, 1.0]
             tpr = [0.0, *(rate + left * (1 - rate) * 0.5 for rate in fpr[1:-1]), 1.0]

@@ -94,7 +94,7 @@ def test_it_opens_without_an_error_and_asks_nobody(page):
     urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     assert len(urls) >= 1 and all(url.startswith(("file:", "data:")) for url in urls)
     plots = page.find_elements(By.CLASS_NAME, "plot")
-    assert len(plots) == 5 and all(plot.find_elements(By.CSS_SELECTOR, "svg.main-svg") for plot in plots)
+    assert len(plots) == 6 and all(plot.find_elements(By.CSS_SELECTOR, "svg.main-svg") for plot in plots)
 
 
 @pytest.mark.parametrize(

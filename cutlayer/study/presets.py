@@ -40,8 +40,12 @@ def preset(depth: str) -> Preset:
     for name, kind in kinds.items():
         if kind in OPEN:
             continue
-        tried = kind.strengths if depth != "quick" else kind.strengths[len(kind.strengths) // 2 :][:1]
-        setups += [f"{name}:{setting}" if setting else name for setting in tried]
+        strengths = kind.strengths
+        if depth == "quick":
+            strengths = strengths[len(strengths) // 2 :][:1]  # the middle one
+        elif depth == "standard":
+            strengths = tuple(dict.fromkeys((*strengths[:1], *strengths[-1:])))  # the weakest and the strongest
+        setups += [f"{name}:{setting}" if setting else name for setting in strengths]
     attacks = [
         f"{name}:{setting}" if setting else name
         for name, kind in find(cutlayer.attacks, Attack).items()

@@ -36,7 +36,7 @@ def test_the_order_is_the_officers_then_the_engineers(page):
 
 def test_every_figure_has_its_data_table(page):
     figures = page.all("figure")
-    assert len([f for f in figures if any(e.attrs.get("class") == "plot" for e in f.all("div"))]) == 5
+    assert len([f for f in figures if any(e.attrs.get("class") == "plot" for e in f.all("div"))]) == 6
     for figure in figures:
         (details,) = list(figure.all("details"))
         assert list(details.all("table"))

@@ -69,7 +69,7 @@ def train(
     threads: Annotated[int, Option(help="CPU threads.", rich_help_panel=RECIPE)] = 1,
     out: Annotated[Path | None, Option(help="Write a run folder here.", rich_help_panel=OUTPUT)] = None,
     keep: Annotated[
-        str, Option(help="Messages to keep: none, last (epoch), all, or steps 0,10,20.", rich_help_panel=OUTPUT)
+        str, Option(help="Messages to keep: none, last (epoch), ends, all, or steps 0,10,20.", rich_help_panel=OUTPUT)
     ] = "last",
     resume: Annotated[
         bool, Option("--resume", help="Go on with an interrupted --out.", rich_help_panel=OUTPUT)

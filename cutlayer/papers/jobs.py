@@ -88,7 +88,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         seed=job.seed,
         device=device,
     )
-    attacks = words.attacks(job.attacks)
+    attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
     run = train_plan(task, plan, keep="ends" if attacks else "none")
     findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
     checks: dict[str, float] = {}

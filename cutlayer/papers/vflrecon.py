@@ -69,11 +69,11 @@ def job(name: str, quick: bool, **changes: object) -> Job:
         bottom="mlp:hidden=50,last_activation=true,he_uniform=true",
         top="relu-mlp:hidden=100-100",
         width=50,
-        epochs=3 if quick else 30 if small else 5,
+        epochs=2 if quick else 30 if small else 5,
         batch_size=16,
         weight_decay=0.0,
         drop_every=1000,  # never
-        rows=600 if quick else 1000 if small else 4000,
+        rows=200 if quick else 1000 if small else 4000,
         attacks=(SHARED, OWN, CLUSTERS, FEATURES),
         checks=("vflrecon_checks:baselines",),
     )
@@ -83,7 +83,7 @@ def job(name: str, quick: bool, **changes: object) -> Job:
 
 
 def _quick(attack: str) -> str:
-    return attack if attack == CLUSTERS else f"{attack}{',' if ':' in attack else ':'}runs=2,rounds=3"
+    return attack if attack == CLUSTERS else f"{attack}{',' if ':' in attack else ':'}runs=1,epochs=2,rounds=2"
 
 
 def tables(quick: bool) -> dict[str, list[Cell]]:

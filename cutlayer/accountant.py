@@ -8,7 +8,7 @@ them there is the usual bound by Renyi divergences of the subsampled Gaussian.
 from collections.abc import Callable
 from math import exp, inf, lgamma, log, log1p, sqrt
 
-from scipy.special import log_ndtr
+import scipy
 
 ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 512, 1024)  # of the Renyi divergences that are tried
 
@@ -20,8 +20,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     """
     if mu == 0:
         return 0.0
-    above = exp(float(log_ndtr(mu / 2 - epsilon / mu)))
-    return max(0.0, above - exp(min(0.0, epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))))
+    above = exp(float(scipy.special.log_ndtr(mu / 2 - epsilon / mu)))
+    return max(0.0, above - exp(min(0.0, epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu)))))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

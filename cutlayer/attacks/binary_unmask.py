@@ -3,9 +3,9 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 from torch import Generator
 
 from cutlayer._validate import at_least
@@ -157,7 +157,7 @@ def pairs(points: Floats, rng: np.random.Generator) -> tuple[Bits, Floats]:
     found, missing = [np.zeros((len(points), 0), np.bool_)], []
     if not 2 <= len(cells) <= POINTS:
         return found[0], np.zeros(0)
-    tree = cKDTree(cells)
+    tree = scipy.spatial.cKDTree(cells)
     for shift in _shared_shifts(cells, rng):
         distance, above = map(np.asarray, tree.query(cells + shift, distance_upper_bound=10 * EQUAL))
         lower: Bits = np.isfinite(distance)

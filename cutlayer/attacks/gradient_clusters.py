@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.special import log_softmax, logsumexp
 from torch import Generator, Tensor
 
 from cutlayer._validate import at_least
@@ -116,7 +115,7 @@ def fit(seen: Sequence[Seen], prior: Array, seed: int) -> Array:
     seen = [one for one in seen if one.points.shape[1] and len(one.points) > classes]
     if not seen:
         return prior
-    belief = np.exp(log_softmax(prior, axis=1))
+    belief = np.exp(scipy.special.log_softmax(prior, axis=1))
     ends = (seen[0], seen[-1]) if len(seen) > 1 else seen
     starts = [belief, *(_sorted(one, prior, belief, seed) for one in ends)]
     settled = [_settle(seen, prior, start) for start in starts]
@@ -129,7 +128,7 @@ def _sorted(one: Seen, prior: Array, belief: Array, seed: int) -> Array:
 
     classes = prior.shape[1]
     hard = np.eye(classes)[KMeans(classes, n_init=4, random_state=seed).fit(one.points).labels_]
-    _, names = linear_sum_assignment(-(hard.T @ belief[one.place]))
+    _, names = scipy.optimize.linear_sum_assignment(-(hard.T @ belief[one.place]))
     if np.allclose(prior, prior[:1]):  # nobody says which is which: by size
         names = np.argsort(np.argsort(-hard.sum(axis=0)))
     start = np.array(belief)
@@ -141,12 +140,13 @@ def _settle(seen: Sequence[Seen], prior: Array, belief: Array) -> tuple[Array, f
     """Expectation and maximisation: class means and a pooled covariance per epoch, and each row's posterior."""
     before = now = -np.inf
     posterior = prior
-    even = np.exp(log_softmax(prior, axis=1)).mean(axis=0)  # known labels are even over classes, and so is the prior
+    # Known labels are even over classes, and so is the prior.
+    even = np.exp(scipy.special.log_softmax(prior, axis=1)).mean(axis=0)
     for _ in range(ROUNDS):
         joint = prior + np.log(belief.mean(axis=0) + 1e-9) - np.log(even)
         for one in seen:
             np.add.at(joint, one.place, _fits(one.points, belief[one.place]))
-        total = logsumexp(joint, axis=1, keepdims=True)
+        total = scipy.special.logsumexp(joint, axis=1, keepdims=True)
         posterior, now = joint - total, float(total.mean())
         if now - before < SURE * abs(now):
             break

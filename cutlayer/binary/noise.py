@@ -10,7 +10,7 @@ Specification: binary-search, section 5.
 """
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from cutlayer.binary.polish import Bits, Floats, levels, lloyd, unit
 
@@ -64,7 +64,7 @@ def distance(values: Floats, share: float) -> float:
     low, high = levels(float((values**3).mean()) / signal**1.5)
     frequent = -low / (high - low)
     ordered = np.sort(values)
-    below, above = (ndtr((ordered - signal**0.5 * level) / share**0.5) for level in (low, high))
+    below, above = (scipy.special.ndtr((ordered - signal**0.5 * level) / share**0.5) for level in (low, high))
     gap = (1 - frequent) * below + frequent * above - (np.arange(len(values)) + 0.5) / len(values)
     return float(np.abs(gap).max())
 

@@ -9,7 +9,7 @@ The method is ours; it stands beside the seeds of the specification: binary-sear
 """
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+import scipy
 
 from cutlayer.binary.polish import Floats
 
@@ -50,8 +50,8 @@ class _Inside:
         matrix = scaled.T @ scaled
         matrix[np.diag_indices_from(matrix)] *= 1 + 1e-12
         try:
-            factor = cho_factor(matrix, check_finite=False)
-        except LinAlgError:
+            factor = scipy.linalg.cho_factor(matrix, check_finite=False)
+        except scipy.linalg.LinAlgError:
             return False
         _, up, below, above = self._towards(factor, -self.below * self.low, -self.above * self.high)
         primal, dual = self._room(up, below, above)
@@ -70,7 +70,7 @@ class _Inside:
     def _towards(self, factor: tuple[Floats, bool], low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """The Newton step that changes the products of distance and price so; of weights, values and prices."""
         missing = self.goal - self.wide.T @ (self.above - self.below + high / self.high - low / self.low)
-        move: Floats = cho_solve(factor, missing, check_finite=False)
+        move: Floats = scipy.linalg.cho_solve(factor, missing, check_finite=False)
         up: Floats = self.wide @ move
         return move, up, (low - self.below * up) / self.low, (high + self.above * up) / self.high
 

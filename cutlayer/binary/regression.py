@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import qr
+import scipy
 
 from cutlayer.binary.enumeration import Bits, Progress, bits_of, refuse_too_many, subset_sums
 from cutlayer.binary.span import Floats, checked, span_of, triangle_of
@@ -44,7 +44,7 @@ def basis_for(matrix: Floats, rank: int, basis: Literal["columns", "svd"]) -> Fl
     """
     matrix = checked(matrix)
     if basis == "columns" and rank < matrix.shape[1]:
-        _, pivots = qr(triangle_of(matrix, np.zeros(matrix.shape[1])), mode="r", pivoting=True)
+        _, pivots = scipy.linalg.qr(triangle_of(matrix, np.zeros(matrix.shape[1])), mode="r", pivoting=True)
         matrix = matrix[:, np.sort(pivots[:rank])]
     return span_of(matrix, rank=rank).basis
 

@@ -10,7 +10,7 @@ Specification: binary-search, section 3.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy
 
 from cutlayer.binary.polish import Floats
 
@@ -68,12 +68,12 @@ def _smallest(gram: Floats, null: float) -> tuple[Floats, Floats]:
         return values, vectors
     shifted = gram.copy()
     shifted[np.diag_indices(size)] += SHIFT
-    factor = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+    factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
     block = BLOCK
     while True:
         vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((size, block)))[0]
         for _ in range(INVERSE):
-            vectors = np.linalg.qr(cho_solve(factor, vectors, check_finite=False))[0]
+            vectors = np.linalg.qr(scipy.linalg.cho_solve(factor, vectors, check_finite=False))[0]
         values, turn = np.linalg.eigh(vectors.T @ (gram @ vectors))
         if values[-1] >= null or block >= size // 4:
             return values, vectors @ turn

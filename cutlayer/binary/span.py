@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, qr, solve_triangular
 
 from cutlayer.errors import ConfigError, DataError
 
@@ -59,8 +59,8 @@ def span_of(matrix: Any, *, centred: bool = False, rank: int | None = None) -> S
     _check_rank(found, values, len(array), centred)
     scaled = right[:found].T / values[:found]
     basis = np.concatenate([part @ scaled for part in _parts(array, mean)])
-    upper = cholesky(basis.T @ basis)
-    return Span(solve_triangular(upper, basis.T, trans="T").T, values, centred)
+    upper = scipy.linalg.cholesky(basis.T @ basis)
+    return Span(scipy.linalg.solve_triangular(upper, basis.T, trans="T").T, values, centred)
 
 
 def triangle_of(array: NDArray[Any], mean: Floats) -> Floats:
@@ -73,7 +73,7 @@ def triangle_of(array: NDArray[Any], mean: Floats) -> Floats:
 
 def pivot_rows(basis: Floats) -> NDArray[np.intp]:
     """As many rows as there are columns, far from dependent: the first pivots of a QR of the transpose."""
-    _, pivots = qr(basis.T, mode="r", pivoting=True, check_finite=False)
+    _, pivots = scipy.linalg.qr(basis.T, mode="r", pivoting=True, check_finite=False)
     rows: NDArray[np.intp] = pivots[: basis.shape[1]].astype(np.intp)
     return rows
 

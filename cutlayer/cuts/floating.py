@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from torch import Tensor
 
 from cutlayer.cuts.masking import bound_of
@@ -115,7 +115,7 @@ class OpenBlind:
         """X W_mask - mask, and the mask, as large as a product can be."""
         if isinstance(rows, SparseRows):
             parts = (rows.values, rows.columns, rows.offsets)
-            plain: Any = csr_array(tuple(part.cpu().numpy() for part in parts), shape=rows.shape)
+            plain: Any = scipy.sparse.csr_array(tuple(part.cpu().numpy() for part in parts), shape=rows.shape)
             size = np.sqrt(np.asarray(plain.multiply(plain).sum(axis=1)).ravel())
         else:
             plain = rows.detach().cpu().double().numpy()

@@ -3,8 +3,8 @@
 from typing import cast
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
 from cutlayer.metrics._arrays import Floats, alike, numbers, samples
 from cutlayer.metrics.images import IMAGES
@@ -92,7 +92,7 @@ def _centred_distances(table: Floats, unbiased: bool) -> Floats | None:
 
     Unbiased: U-centred, that is with n - 2 and (n - 1)(n - 2) for n and n * n, and no diagonal.
     """
-    distances: Floats = cdist(table, table)
+    distances: Floats = scipy.spatial.distance.cdist(table, table)
     rows = len(distances)
     squares = np.vdot(distances, distances)
     sums = distances.sum(axis=0)

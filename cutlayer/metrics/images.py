@@ -3,9 +3,8 @@
 from typing import cast
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.ndimage import gaussian_filter
-from scipy.special import rel_entr
 
 from cutlayer._validate import positive
 from cutlayer.errors import ConfigError
@@ -45,7 +44,7 @@ def ssim(truth: ArrayLike, guess: ArrayLike, range: float = 1.0) -> Floats:
     radius = (min(WINDOW, *truth.shape[-2:]) - 1) // 2
 
     def local(values: Floats) -> Floats:
-        blurred: Floats = gaussian_filter(values, SIGMA, radius=radius, axes=(-2, -1))
+        blurred: Floats = scipy.ndimage.gaussian_filter(values, SIGMA, radius=radius, axes=(-2, -1))
         height, width = values.shape[-2:]
         return blurred[..., radius : height - radius, radius : width - radius]
 
@@ -71,6 +70,6 @@ def kld(truth: ArrayLike, guess: ArrayLike, floor: float = 1e-8, normalise: bool
         raise ConfigError(f"Expected floor={floor} to lie between 0 and 1, both excluded.")
     one, other = (np.clip(side, floor, 1).reshape(len(side), -1) for side in alike(truth, guess))
     if not normalise:
-        return cast(Floats, rel_entr(one, other).sum(axis=1))
+        return cast(Floats, scipy.special.rel_entr(one, other).sum(axis=1))
     one, other = one / one.sum(axis=1, keepdims=True), other / other.sum(axis=1, keepdims=True)
-    return cast(Floats, np.maximum(rel_entr(one, other).sum(axis=1), 0))  # rounding may give -1e-17
+    return cast(Floats, np.maximum(scipy.special.rel_entr(one, other).sum(axis=1), 0))  # rounding may give -1e-17

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
+import scipy
 
 
 def mean_interval(values: Any) -> tuple[float, float, float]:
@@ -12,5 +12,5 @@ def mean_interval(values: Any) -> tuple[float, float, float]:
     mean = float(array.mean())
     if len(array) < 2:
         return mean, mean, mean
-    margin = float(t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
+    margin = float(scipy.stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / len(array) ** 0.5)
     return mean, mean - margin, mean + margin

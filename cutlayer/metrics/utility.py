@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
-from scipy.stats import rankdata
+import scipy
 
 Array = np.ndarray[Any, Any]
 
@@ -25,7 +24,7 @@ def auc(positive: Array, scores: Array) -> float:
     up, down = int(positive.sum()), int((~positive).sum())
     if not up or not down:
         return float("nan")
-    return float((rankdata(scores)[positive].sum() - up * (up + 1) / 2) / (up * down))
+    return float((scipy.stats.rankdata(scores)[positive].sum() - up * (up + 1) / 2) / (up * down))
 
 
 def roc(positive: Array, scores: Array, points: int = 101) -> dict[str, Any]:
@@ -45,13 +44,13 @@ def class_auc(labels: Array, logits: Array) -> float:
     """AUC of class 1 for two classes; the mean of one class against the rest for more."""
     if logits.shape[1] == 2:
         return auc(labels == 1, logits[:, 1] - logits[:, 0])
-    scores = log_softmax(logits, axis=1)
+    scores = scipy.special.log_softmax(logits, axis=1)
     return float(np.nanmean([auc(labels == c, scores[:, c]) for c in np.unique(labels)]))
 
 
 def log_loss(labels: Array, logits: Array) -> float:
     """Mean cross-entropy."""
-    return float(-log_softmax(logits.astype(np.float64), axis=1)[np.arange(len(labels)), labels].mean())
+    return float(-scipy.special.log_softmax(logits.astype(np.float64), axis=1)[np.arange(len(labels)), labels].mean())
 
 
 def mse(truth: Array, predicted: Array) -> float:

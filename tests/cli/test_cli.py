@@ -100,7 +100,7 @@ def test_train_then_attack(capsys, tmp_path):
     assert (tmp_path / "findings.csv").read_text().count("\n") == 3
     again = run_json(capsys, "attack", out, *attacks)
     for finding in (*found["findings"], *again["findings"]):
-        assert finding.pop("seconds") > 0
+        assert finding.pop("seconds") >= 0  # a quick attack rounds to 0.000
     assert again == found  # repeatable
     assert main(["attack", str(out), "--attack", "norm-score"]) == 0
     assert "baseline" in capsys.readouterr().out

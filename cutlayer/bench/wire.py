@@ -1,7 +1,7 @@
 """Messages and training over mutual TLS on loopback, against raw TCP, plain gRPC and the same training in one process.
 
-Round trips of 64 KiB: `tcp` is a bare socket, `grpc` a bare bidirectional gRPC stream under the same TLS, `ours`
-the numbered, checked and confirmed frames that parties exchange. `ratio` is ours over plain gRPC; 1.3 is allowed.
+Round trips of 64 KiB: `tcp` is a bare socket, `unary` and `grpc` a bare call and a bare stream of gRPC under the same
+TLS, `ours` the numbered, checked and confirmed frames that parties exchange. `ratio` is ours over the bare stream.
 Training: two parties of 392-32-10 (and of LeNet on half a picture), batch 256, in two processes over mutual TLS against
 one process; both count the same steps, ledger and checkpoints included.
 """
@@ -49,7 +49,7 @@ TASKS = {
 def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
     """Interleave all sides `repeats` times and compare the fastest turns: other work only ever adds time."""
     found: dict[str, list[float]] = {}
-    sides: dict[str, Callable[[Path], float]] = {"tcp": _tcp, "grpc": _grpc, "ours": _ours}
+    sides: dict[str, Callable[[Path], float]] = {"tcp": _tcp, "unary": _unary, "grpc": _grpc, "ours": _ours}
     for name in TASKS:
         sides[f"{name}, one process"] = lambda folder, name=name: _one(name)  # type: ignore[misc]
         sides[f"{name}, two processes"] = lambda folder, name=name: _two(name, folder)  # type: ignore[misc]
@@ -62,9 +62,10 @@ def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, to
     best = {name: min(values) for name, values in found.items()}
     return {
         "ratio": best["ours"] / best["grpc"],
+        "ratio_to_unary": best["ours"] / best["unary"],
         "ratio_to_raw_tcp": best["ours"] / best["tcp"],
         "grpc_to_raw_tcp": best["grpc"] / best["tcp"],
-        **{f"{name}_milliseconds": 1000 * best[name] for name in ("tcp", "grpc", "ours")},
+        **{f"{name}_milliseconds": 1000 * best[name] for name in ("tcp", "unary", "grpc", "ours")},
         **{
             f"{name}_throughput_over_one_process": best[f"{name}, one process"] / best[f"{name}, two processes"]
             for name in TASKS
@@ -138,11 +139,24 @@ def tcp_echo() -> None:
         end.sendall(room)
 
 
-def _grpc(folder: Path) -> float:
+@contextmanager
+def _bare(folder: Path) -> Iterator[Any]:
+    """A channel to a bare gRPC server in another process."""
     me = Identity.load(folder / "b")
     with _child(f"grpc_echo(Path({str(folder)!r}))") as port:
         options = [*ALIVE, *channel_options("a")]
-        channel = grpc.secure_channel(f"127.0.0.1:{port}", channel_credentials(me), options=options)
+        with grpc.secure_channel(f"127.0.0.1:{port}", channel_credentials(me), options=options) as channel:
+            yield channel
+
+
+def _unary(folder: Path) -> float:
+    with _bare(folder) as channel:
+        call, data = channel.unary_unary("/bench/Say"), bytes(SIZE)
+        return _turns(lambda: call(data))
+
+
+def _grpc(folder: Path) -> float:
+    with _bare(folder) as channel:
         outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         answers = channel.stream_stream("/bench/Echo")(iter(outgoing.get, None))
         data = bytes(SIZE)
@@ -151,18 +165,19 @@ def _grpc(folder: Path) -> float:
             outgoing.put(data)
             next(answers)
 
-        seconds = _turns(ping)
-        channel.close()
-    return seconds
+        return _turns(ping)
 
 
 def grpc_echo(folder: Path) -> None:
-    """A bare gRPC stream that sends back what comes."""
+    """Bare gRPC that sends back what comes, by call or by stream."""
     from concurrent.futures import ThreadPoolExecutor
 
     server = grpc.server(ThreadPoolExecutor(2), options=ALIVE)
-    handler = grpc.stream_stream_rpc_method_handler(lambda requests, context: requests)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", {"Echo": handler}),))
+    methods = {
+        "Say": grpc.unary_unary_rpc_method_handler(lambda request, context: request),
+        "Echo": grpc.stream_stream_rpc_method_handler(lambda requests, context: requests),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench", methods),))
     print(server.add_secure_port("127.0.0.1:0", server_credentials(Identity.load(folder / "a"))), flush=True)
     server.start()
     server.wait_for_termination()

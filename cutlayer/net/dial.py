@@ -4,12 +4,14 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.net.credentials import channel_credentials, channel_options, grpc
 from cutlayer.net.handshake import Hello, Welcome, heard, proven, say
 from cutlayer.net.hub import ALIVE, refuse_far
+from cutlayer.net.intake import Intake
 from cutlayer.net.packet import Packet
 from cutlayer.net.post import Broke, Gone, Joined, Post
 from cutlayer.net.schema import JOIN
@@ -87,7 +89,7 @@ class Dial:
         ended: threading.Event = threading.Event()
         streams: list[int] = []
 
-        first = say(hello).to_bytes()
+        first, intake = say(hello).to_bytes(), Intake()
 
         def outgoing() -> Iterator[bytes]:
             yield first
@@ -98,7 +100,7 @@ class Dial:
         why, met, stream = "the connection was lost", False, -1
         try:
             grpc.channel_ready_future(channel).result(CONNECT)
-            answers = channel.stream_stream(JOIN)(outgoing())
+            answers = channel.stream_stream(JOIN, response_deserializer=intake)(outgoing())
             late = threading.Timer(CONNECT, answers.cancel)
             late.start()
             try:
@@ -120,8 +122,7 @@ class Dial:
                 answers.cancel()
 
             with watched(post.identity, welcome.certificate.encode(), post.label_party, end):
-                for data in answers:
-                    link.receive(stream, Packet.from_bytes(data))
+                intake.drain(answers, partial(link.receive, stream))
         except (grpc.RpcError, grpc.FutureTimeoutError, StopIteration, ValueError) as error:
             code = error.code() if isinstance(error, grpc.Call) else None
             if code is grpc.StatusCode.PERMISSION_DENIED:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
@@ -12,6 +13,7 @@ from cutlayer.net.credentials import grpc, peer_certificate, server_credentials
 from cutlayer.net.door import Door, end_of
 from cutlayer.net.handshake import SHOWN, Hello, Welcome, answer, differences, heard, say, word
 from cutlayer.net.identity import Refused
+from cutlayer.net.intake import Intake
 from cutlayer.net.packet import MOST, Packet
 from cutlayer.net.post import Broke, Gone, Joined, Post
 from cutlayer.net.quiet import Quiet
@@ -49,6 +51,20 @@ def refuse_far(address: str) -> None:
         )
 
 
+class Joining(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Gives every stream an intake of its own."""
+
+    def __init__(self, join: Callable[[Intake, Iterator[Any], Any], Iterator[bytes]]) -> None:
+        self._join = join
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of a new stream; there is one method, and none for whoever asks for another."""
+        if handler_call_details.method != JOIN:
+            return None
+        intake = Intake()
+        return grpc.stream_stream_rpc_method_handler(partial(self._join, intake), request_deserializer=intake)
+
+
 class Hub:
     """Listens, lets parties of the federation in, and attaches their streams to the post's links."""
 
@@ -58,9 +74,7 @@ class Hub:
         self._processes: dict[str, str] = {}  # the process of each peer that we talked to last
         self._lock = threading.Lock()
         self._server = grpc.server(ThreadPoolExecutor(2 * len(post.peers) + 4), options=[*ALIVE, *GUARDED])
-        handler = grpc.stream_stream_rpc_method_handler(self._join)  # of bytes: they are read here, not within gRPC
-        service, method = JOIN.strip("/").split("/")
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        self._server.add_generic_rpc_handlers((Joining(self._join),))
         try:
             if post.identity is None:
                 refuse_far(address)
@@ -79,7 +93,7 @@ class Hub:
             link.close()  # which ends the streams, so that the server need not wait for them
         self._server.stop(1.0).wait()
 
-    def _join(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+    def _join(self, intake: Intake, requests: Iterator[Any], context: Any) -> Iterator[bytes]:
         """One stream of one dialer, from its first word to its end."""
         late = threading.Timer(FIRST_WORD, context.cancel)
         late.start()
@@ -105,7 +119,7 @@ class Hub:
             self._refused(end[0], str(error).rstrip("."))
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "refused")
         # Before the welcome, so that a party that dies of it is missed.
-        threading.Thread(target=self._read, args=(hello.name, stream, requests, context), daemon=True).start()
+        threading.Thread(target=self._read, args=(hello.name, stream, intake, requests, context), daemon=True).start()
         yield say(welcome).to_bytes()
         yield from self.post.links[hello.name].outgoing(stream)
 
@@ -147,7 +161,7 @@ class Hub:
             welcome = replace(welcome, certificate=post.identity.shown.decode(), signature=signed.hex())
         return stream, welcome
 
-    def _read(self, name: str, stream: int, requests: Iterator[bytes], context: Any) -> None:
+    def _read(self, name: str, stream: int, intake: Intake, requests: Iterator[Any], context: Any) -> None:
         """Read a stream to its end."""
         link, why, identity = self.post.links[name], "it closed the connection", self.post.identity
 
@@ -157,8 +171,7 @@ class Hub:
 
         try:
             with watched(identity, peer_certificate(context) if identity else b"", name, end):
-                for data in requests:
-                    link.receive(stream, Packet.from_bytes(data))
+                intake.drain(requests, partial(link.receive, stream))
         except CutlayerError as error:
             self.post.put(Broke(name, error))
         except Exception as error:  # gRPC raises a bare Exception when a stream is cut

@@ -52,7 +52,7 @@ class Link:
             if self._strange:
                 return
             number, seen = self._number + 1, self._seen
-            data = Packet(*packet[:4], generation, number, seen).to_bytes()
+            data = packet.numbered(generation, number, seen)
             self._number, self._said = number, seen
             self._kept.append((number, data))
             self._line.put(data)

@@ -44,12 +44,16 @@ class Packet(NamedTuple):
         return frame
 
     def to_bytes(self) -> bytes:
-        """The packet on the wire: the one copy that a sender makes of a payload."""
-        header, payload, step, part, generation, number, seen, version = self
+        """The packet on the wire."""
+        return self.numbered(self.generation, self.number, self.seen)
+
+    def numbered(self, generation: int, number: int, seen: int) -> bytes:
+        """The packet on the wire, at this place: the one copy that a sender makes of a payload."""
+        header = self.header
         if len(header) > ROOM:
             raise ProtocolError(f"Expected at most {ROOM} bytes to say beside numbers, got {len(header)}.")
-        head = HEAD.pack(version, number, seen, generation, step, part, len(header))
-        return b"".join((head, header, payload))
+        head = HEAD.pack(self.version, number, seen, generation, self.step, self.part, len(header))
+        return b"".join((head, header, self.payload))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Packet":

@@ -6,7 +6,7 @@ A defence holds settings only. What it must remember during a run lives in the m
 `model` returned, so it is trained, saved and restored with the model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
@@ -62,6 +62,8 @@ class Local:
     classes: int = 0
     shared_seed: int = 0  # as in Setting
     private_seed: int = 0
+    retrace: Callable[[Tensor], Tensor] | None = None  # for a defence that `retraces`, where a gradient is sent:
+    # the gradient that would be sent if this were the loss's gradient at the logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Defence:
     """The identity: every hook returns its input."""
 
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
+    retraces: ClassVar[bool] = False  # whether `protect` asks what else a gradient could have been (Local.retrace)
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Return the model to train instead (called once, before training, for each bottom and top)."""
@@ -86,6 +89,10 @@ class Defence:
 
     def features(self, values: Tensor | SparseRows, setting: Setting) -> Tensor | SparseRows:
         """Return the columns to compute on instead (called once, at each party that holds some)."""
+        return values
+
+    def inputs(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
+        """Return the batch to compute on instead (at each party that holds columns, for every batch)."""
         return values
 
     def labels(self, labels: Tensor, setting: Setting) -> Tensor:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -54,13 +55,13 @@ class Trainee:
         self.backward(tensors, gradients)
         self.update()
 
-    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
+    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None], retain: bool = False) -> None:
         """Back-propagate through this party's graph."""
         if self.replaced and self.optimizer:
             self.optimizer.zero_grad(set_to_none=True)  # it may hold more than gradients
         for parameter in self.parameters:  # what optimizer.zero_grad does, without its bookkeeping
             parameter.grad = None
-        torch.autograd.backward(tensors, gradients)
+        torch.autograd.backward(tensors, gradients, retain_graph=retain)
 
     def update(self) -> None:
         """Update the parameters by their gradients."""
@@ -97,6 +98,8 @@ class Defended(Trainee):
         self.protectors = changes(defences, "protect")
         self.penalties = changes(defences, "penalty")
         self.inspectors = changes(defences, "inspect")
+        self.mixers = changes(defences, "inputs")
+        self.retraces = any(defence.retraces for defence in self.protectors)
         self.encodings = {place: encoding_of(defences, place) for place in Place}
         self._replace_optimiser(changes(defences, "optimiser"))
 
@@ -112,6 +115,13 @@ class Defended(Trainee):
             raise ConfigError(
                 f"Expected no clip={self.recipe.clip} beside a defence that clips each row's gradient; leave it out."
             )
+
+    def inputs(self, features: Tensor | SparseRows, batch: Batch) -> Tensor | SparseRows:
+        """The batch's rows, as defences leave them."""
+        values = features.index_select(0, batch.rows)
+        for defence in self.mixers:
+            values = defence.inputs(values, self.local(Place.EMBEDDING, batch))
+        return values
 
     def local(self, place: Place, batch: Batch, **known: Any) -> Local:
         """What a defence may know about this batch."""
@@ -143,7 +153,7 @@ class FeatureParty(Defended):
 
     def talk(self, batch: Batch) -> Talk[None]:
         """Embed, protect, send; in training, learn from the gradient through that same live graph."""
-        inputs = self.features.index_select(0, batch.rows)
+        inputs = self.inputs(self.features, batch)
         extra = None
         with self.stream.scope(), _graph(batch.phase):
             sent = self.embed(inputs, batch.phase)
@@ -188,7 +198,7 @@ class EagerParty(FeatureParty):
         self._copies.append([copy for copy in copies.values() if copy.requires_grad])
         return cast(Tensor, functional_call(self.bottom, copies, (inputs,)))
 
-    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None]) -> None:
+    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None], retain: bool = False) -> None:
         """Back-propagate through the oldest batch's graph."""
         torch.autograd.backward(tensors, gradients)
         for parameter, copy in zip(self.parameters, self._copies.popleft(), strict=True):
@@ -243,7 +253,7 @@ class LabelParty(Defended):
         own = None
         with self.stream.scope(), _graph(batch.phase):
             if self.bottom is not None and self.features is not None:
-                own = self.bottom(self.features.index_select(0, batch.rows))
+                own = self.bottom(self.inputs(self.features, batch))
         meeting = yield from self.cut.gather(self.roster, batch, own)
         for inspector in self.inspectors:
             odd = inspector.inspect(meeting.arrived, own, self.local(Place.EMBEDDING, batch))
@@ -266,19 +276,25 @@ class LabelParty(Defended):
             self.backward([loss], [None])
         gradients = {name: leaf.grad for name, leaf in meeting.arrived.items() if leaf.grad is not None}
         yield from self.cut.settle(self.roster, batch, gradients)
-        self.update()
         if self.protectors:
             for name, gradient in gradients.items():
-                local = self.local(Place.GRADIENT, batch, labels=targets, peer=name)
+                retrace = partial(_retrace, outputs, meeting.arrived[name]) if self.retraces else None
+                local = self.local(Place.GRADIENT, batch, labels=targets, peer=name, retrace=retrace)
                 gradients[name] = protect(self.protectors, gradient, local)
+        self.update()
         yield from self.cut.scatter(self.roster, batch, gradients, self.encodings[Place.GRADIENT])
         return loss.detach()
 
     def _backward_protected(self, loss: Tensor, outputs: Tensor, local: Local) -> None:
         """Let defences change the gradient at the logits, then carry it on through top and own bottom."""
         handle = outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
-        self.backward([loss], [None])
+        self.backward([loss], [None], retain=self.retraces)
         handle.remove()
+
+
+def _retrace(outputs: Tensor, embedding: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient at an embedding, given another one at the logits."""
+    return torch.autograd.grad(outputs, embedding, gradient, retain_graph=True)[0]
 
 
 def loss_of(outputs: Tensor, targets: Tensor) -> Tensor:

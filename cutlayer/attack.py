@@ -36,9 +36,11 @@ class Asks:
     labels: int = 0  # rows with their labels, as even over classes as can be
     features: int = 0  # rows of the victim's inputs
     bottom: bool = False  # the victim's trained bottom model
+    form: bool = False  # the form of the victim's bottom model, not its weights
     top: bool = False  # the label party's trained top model, and all embeddings of the test rows
     frozen_train: bool = False  # one prediction pass over the training rows after training
     shadow: int = 0  # complete rows, labels and all, that are not trained on
+    course: int = 0  # the victim's weights, and their gradients, in so many of the first training steps
     start: bool = False  # that all models of a rehearsal start as those of the run did
 
     def __str__(self) -> str:
@@ -46,9 +48,11 @@ class Asks:
             f"{self.labels} labels" if self.labels else "",
             f"{self.features} of the victim's rows" if self.features else "",
             "the victim's bottom model" if self.bottom else "",
+            "the form of the victim's bottom model" if self.form else "",
             "the top model and all embeddings of the test rows" if self.top else "",
             "a prediction pass over the training rows" if self.frozen_train else "",
             f"{self.shadow} complete rows outside of training" if self.shadow else "",
+            f"the victim's weights and their gradients in {self.course} training steps" if self.course else "",
             "the weights that all models started from" if self.start else "",
         ]
         return ", ".join(part for part in parts if part) or "nothing"

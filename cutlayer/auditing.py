@@ -25,6 +25,7 @@ from cutlayer.report.html import html
 from cutlayer.report.record import COLUMNS, WORDS, Record
 from cutlayer.run import Run, write_text
 from cutlayer.session import Session
+from cutlayer.shadow import course
 from cutlayer.training import train, using_threads
 from cutlayer.transcript import Transcript
 from cutlayer.view import Known, View
@@ -53,6 +54,7 @@ def secret_of(run: Run, shadow: Task | None = None) -> Secret:
         embeddings,
         predict=lambda rows, sent: predict_with(run, rows, sent),
         shadow=partial(shadow_of, run, given=shadow),
+        course=lambda party, count: course(run.view(party, predict=run.task.test[:1]), count),
     )
 
 

@@ -64,6 +64,7 @@ class Local:
     private_seed: int = 0
     retrace: Callable[[Tensor], Tensor] | None = None  # for a defence that `retraces`, where a gradient is sent:
     # the gradient that would be sent if this were the loss's gradient at the logits
+    outputs: Tensor | None = None  # at the label party, beside `retrace`: the logits
 
 
 @dataclass(frozen=True, slots=True)

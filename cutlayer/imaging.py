@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.view import View
 
+SMALL = 0.1  # spread of random starts
 FLAT = 1e-12  # below a square root: the gradient of a flat image is then zero, not undefined
 
 
@@ -82,6 +83,26 @@ def white_box(view: View) -> tuple[nn.Module, tuple[int, ...]]:
     return bottom, shape
 
 
+def near_zero(size: tuple[int, ...], rng: Generator, low: float = 0.0, high: float = 1.0) -> Tensor:
+    """Random starts of tries x rows x shape: near zero, as what cannot be seen stays near its start."""
+    if is_image(size[2:]):
+        return low + SMALL * (high - low) * torch.rand(size, generator=rng)
+    return SMALL * torch.randn(size, generator=rng)
+
+
+def misfit(bottom: nn.Module, x: Tensor, target: Tensor, *, tv: float, l2: float, relative: bool = True) -> Tensor:
+    """mean((f(x) - H)^2) + tv * TV(x) + l2 * mean(x^2), one number per row; `relative`: the first over mean(H^2)."""
+    value: Tensor = (bottom(x) - target).pow(2).flatten(1).mean(dim=1)
+    if relative:
+        size = target.pow(2).mean()
+        value = value / size.where(size > 0, 1.0)
+    if tv and is_image(x.shape[1:]):
+        value = value + tv * total_variation(x)
+    if l2:
+        value = value + l2 * x.pow(2).flatten(1).mean(dim=1)
+    return value
+
+
 def descend(
     objective: Callable[[Tensor], Tensor],
     start: Tensor,
@@ -101,3 +122,33 @@ def descend(
             x.data.clamp_(*box)
     with torch.no_grad():
         return x.detach(), objective(x).nan_to_num(torch.inf)
+
+
+def invert(
+    bottom: nn.Module,
+    starts: Tensor,
+    target: Tensor,
+    *,
+    steps: int,
+    lr: float,
+    tv: float,
+    l2: float,
+    relative: bool = True,
+    box: tuple[float, float] | None = (0.0, 1.0),
+) -> Tensor:
+    """Search from every start (tries x rows x shape) for what a bottom turns into the target; each row's best end.
+
+    Pictures stay inside the box, if there is one.
+    """
+    tries, count = starts.shape[:2]
+    wanted = target.repeat(tries, *[1] * (target.ndim - 1))
+    ends, values = descend(
+        lambda x: misfit(bottom, x, wanted, tv=tv, l2=l2, relative=relative),
+        starts.flatten(0, 1),
+        steps=steps,
+        lr=lr,
+        eps=1e-3,
+        box=box if is_image(tuple(starts.shape[2:])) else None,
+    )
+    best = values.view(tries, count).argmin(dim=0)
+    return ends.view(starts.shape)[best, torch.arange(count, device=best.device)]

@@ -5,6 +5,7 @@ same side knowledge, but without what crossed the cut and without a trained mode
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -19,9 +20,10 @@ from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.metrics.columns import agreement, best_match, correlations, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc, roc
-from cutlayer.rng import generator
+from cutlayer.passport import without_passports
+from cutlayer.rng import draw_anew, generator
 from cutlayer.sparse import SparseRows
-from cutlayer.view import Hints, Known, Shadow, View
+from cutlayer.view import Hints, Known, Moment, Shadow, View
 
 SHOWN = 8  # pictures that a finding keeps to be looked at
 COLUMNS = 500  # and columns
@@ -41,6 +43,7 @@ class Secret:
     # joint prediction with some parties' submissions replaced: outputs, and which rows were flagged
     shadow: Callable[[frozenset[str], int, bool, int], Shadow] | None = None
     # for these attackers so many rows outside of training, whether all models start as in the run, a seed
+    course: Callable[[str, int], tuple[Moment, ...]] | None = None  # so many of a party's first training steps
 
 
 @dataclass(frozen=True)
@@ -124,12 +127,27 @@ def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
     return Hints(
         labels=None if labels is None else Known(labels, secret.labels[labels]),
         features={} if some is None else {v: Known(some, _dense(values, some)) for v, values in shown.items()},
-        bottoms={v: secret.bottoms[v] for v in others} if asks.bottom else {},
+        bottoms={v: without_passports(secret.bottoms[v], generator(seed, "passports")) for v in others}
+        if asks.bottom
+        else {},
+        forms={v: _form(secret.bottoms[v], seed, v) for v in others} if asks.form else {},
         top=secret.top if asks.top else None,
         embeddings=secret.embeddings if asks.top else {},
         shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
+        course={v: secret.course(v, asks.course) for v in others} if asks.course and secret.course else {},
         shadow=secret.shadow(view.parties, asks.shadow, asks.start, seed) if asks.shadow and secret.shadow else None,
     )
+
+
+def _form(bottom: nn.Module, seed: int, name: str) -> nn.Module:
+    """A bottom as it is built, without what it learned: fresh weights, and zeros where no layer says how it begins."""
+    form = deepcopy(bottom).cpu()
+    learned = form.state_dict()
+    for key, buffer in form.named_buffers():
+        if key in learned and buffer.is_floating_point():  # what is not saved belongs to the form
+            buffer.zero_()
+    draw_anew(form, seed, "form", name)
+    return without_passports(form, generator(seed, "form", name))
 
 
 def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Tensor:

@@ -251,9 +251,10 @@ class LabelParty(Defended):
     def talk(self, batch: Batch) -> Talk[Tensor]:
         """Gather embeddings and run the top; in training, update and send gradients. Returns logits or loss."""
         own = None
-        with self.stream.scope(), _graph(batch.phase):
-            if self.bottom is not None and self.features is not None:
-                own = self.bottom(self.inputs(self.features, batch))
+        if self.bottom is not None and self.features is not None:
+            inputs = self.inputs(self.features, batch)
+            with self.stream.scope(), _graph(batch.phase):
+                own = self.bottom(inputs)
         meeting = yield from self.cut.gather(self.roster, batch, own)
         for inspector in self.inspectors:
             odd = inspector.inspect(meeting.arrived, own, self.local(Place.EMBEDDING, batch))
@@ -278,8 +279,11 @@ class LabelParty(Defended):
         yield from self.cut.settle(self.roster, batch, gradients)
         if self.protectors:
             for name, gradient in gradients.items():
-                retrace = partial(_retrace, outputs, meeting.arrived[name]) if self.retraces else None
-                local = self.local(Place.GRADIENT, batch, labels=targets, peer=name, retrace=retrace)
+                known = {"labels": targets, "peer": name}
+                if self.retraces:
+                    retrace = partial(_retrace, outputs, meeting.arrived[name])
+                    known |= {"retrace": retrace, "outputs": outputs.detach()}
+                local = self.local(Place.GRADIENT, batch, **known)
                 gradients[name] = protect(self.protectors, gradient, local)
         self.update()
         yield from self.cut.scatter(self.roster, batch, gradients, self.encodings[Place.GRADIENT])

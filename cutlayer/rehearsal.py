@@ -6,13 +6,13 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cutlayer.data.task import Features, Task
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.party import FeatureParty
 from cutlayer.plan import Plan, assemble
-from cutlayer.rng import Stream, derive, generator
+from cutlayer.rng import derive, draw_anew, generator
 from cutlayer.run import Run
 from cutlayer.session import Session
 from cutlayer.sparse import SparseRows
@@ -56,7 +56,7 @@ def _rehearser(task: Task, plan: Plan, parties: frozenset[str], shared: bool) ->
                     if name in known:
                         module.load_state_dict(as_it_was.parties[name].modules[part].state_dict())
                     else:
-                        _draw_anew(module, seed, name, part)
+                        draw_anew(module, 0, "shadow", seed, name, part)
                 if name in parties and isinstance(party, FeatureParty):
                     begun[name] = deepcopy(Start(party.bottom, party.features, party.stream))
 
@@ -68,13 +68,6 @@ def _rehearser(task: Task, plan: Plan, parties: frozenset[str], shared: bool) ->
         return replace(view, own=own)
 
     return rehearse
-
-
-def _draw_anew(module: nn.Module, *names: str | int) -> None:
-    with Stream(0, "shadow", *names).scope():
-        for layer in module.modules():
-            if hasattr(layer, "reset_parameters"):
-                layer.reset_parameters()  # type: ignore[operator]
 
 
 def _outside(task: Task, count: int, seed: int) -> Tensor:

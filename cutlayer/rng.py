@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -76,6 +76,21 @@ def generator(seed: int, *names: str | int) -> Generator:
 def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
     """Return a NumPy generator derived from a seed and a path of names."""
     return np.random.default_rng(derive(seed, *names))
+
+
+def draw_anew(module: nn.Module, seed: int, *names: str | int) -> None:
+    """Draw a model's weights once more: each layer in its own way, uniformly what it leaves out. None stays."""
+    with Stream(seed, *names).scope(), torch.no_grad():
+        for layer in module.modules():
+            own = list(layer.parameters(recurse=False))
+            for parameter in own:
+                parameter.fill_(torch.nan)
+            if hasattr(layer, "reset_parameters"):
+                layer.reset_parameters()  # type: ignore[operator]
+            bound = max((1, *(size for parameter in own for size in parameter.shape))) ** -0.5
+            for parameter in own:
+                if parameter.isnan().any():
+                    parameter.uniform_(-bound, bound)
 
 
 def normal_like(like: Tensor, rng: Generator) -> Tensor:

@@ -7,23 +7,25 @@ agreed on, it lives its training again (`relive`), and every step gives a record
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import ceil
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.utils import vector_to_parameters
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind
-from cutlayer.rng import Stream
+from cutlayer.passport import without_passports
+from cutlayer.rng import Stream, generator
 from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Scratch
-from cutlayer.view import Shadow, View
+from cutlayer.view import Moment, Shadow, View
 
 BATCH = 64
 PATIENCE = 5  # rounds without a lower error on what is held out
@@ -42,6 +44,7 @@ class Step:
     after: Tensor  # and after it
     weights: Tensor  # own parameters before the step, flat
     updated: Tensor  # and after it
+    slopes: Tensor  # the gradient of own parameters, flat, before it is clipped
     inputs: Tensor
 
 
@@ -70,18 +73,33 @@ def relive(view: View, *, first_only: bool = False) -> Iterator[Step]:
         inputs, gradient = features[message.batch.rows], message.payload
         with begun.stream.scope():
             sent = bottom.train()(inputs)
-        weights = _flat(parameters)
+        weights, slopes = _flat(parameters), torch.empty(0)
         if optimizer is not None:
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate(epoch)
             optimizer.zero_grad()
             sent.backward(gradient.view_as(sent).to(sent))
+            slopes = _flat([torch.zeros_like(p) if p.grad is None else p.grad for p in parameters])
             if recipe.clip is not None:
                 nn.utils.clip_grad_norm_(parameters, recipe.clip)
             optimizer.step()
         with torch.no_grad():
             after = bottom.eval()(inputs)
-        yield Step(message.batch.rows, gradient, sent.detach(), after, weights, _flat(parameters), inputs)
+        yield Step(message.batch.rows, gradient, sent.detach(), after, weights, _flat(parameters), slopes, inputs)
+
+
+def course(view: View, count: int) -> tuple[Moment, ...]:
+    """The first training steps of a view's party: its bottom before each, and the gradients of its parameters."""
+    start, moments = view.own[view.attacker].start, list[Moment]()
+    for step in islice(relive(view, first_only=True), count):
+        assert start is not None  # or there was nothing to relive
+        bottom = without_passports(start().bottom.cpu(), generator(0, "passports"))
+        learned = {name: p for name, p in bottom.named_parameters() if p.requires_grad}
+        vector_to_parameters(step.weights, learned.values())
+        parts = step.slopes.split([p.numel() for p in learned.values()])
+        slopes = {name: part.view_as(p) for (name, p), part in zip(learned.items(), parts, strict=True)}
+        moments.append(Moment(step.rows, bottom, slopes))
+    return tuple(moments)
 
 
 def _flat(parameters: Sequence[Tensor]) -> Tensor:

@@ -83,16 +83,27 @@ class Shadow:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """A party in one training step: the batch, its bottom before the step, and the gradient of each parameter."""
+
+    rows: Tensor
+    bottom: nn.Module
+    gradients: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
 class Hints:
     """Side knowledge that the threat model grants, and that every result declares."""
 
     labels: Known | None = None  # some labelled rows
     features: Mapping[str, Known] = field(default_factory=dict)  # some of the victim's rows
     bottoms: Mapping[str, nn.Module] = field(default_factory=dict)  # the victim's model (white box)
+    forms: Mapping[str, nn.Module] = field(default_factory=dict)  # everyone else's, with weights drawn anew
     top: nn.Module | None = None  # the label party's model (white box)
     embeddings: Mapping[str, Known] = field(default_factory=dict)  # everyone's, of the test rows
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of one row of the victim's inputs
     shadow: Shadow | None = None  # complete rows outside of the training set
+    course: Mapping[str, tuple[Moment, ...]] = field(default_factory=dict)  # everyone else's first training steps
 
 
 @dataclass(frozen=True)

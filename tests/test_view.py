@@ -2,12 +2,15 @@
 
 import gc
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 import cutlayer as cl
+from cutlayer.auditing import secret_of
+from cutlayer.judge import grant
 from tests.test_joint import bottom, make_task, top
 
 
@@ -77,6 +80,16 @@ def test_no_model_of_another_party_is_reachable_without_a_hint(run):
     assert not shows(run.view("p1"), weights)
     assert not shows(run.view("p0"), weights)
     assert shows(run.view("p2"), weights)
+
+
+def test_the_form_of_a_bottom_leads_to_nothing_that_it_learned(run):
+    view = run.view("p0")
+    told = replace(view, hints=grant(cl.Asks(form=True), view, secret_of(run), 0))
+    assert set(told.hints.forms) == {"p1", "p2"} and not told.hints.bottoms
+    for name, form in told.hints.forms.items():
+        true = run.session.parties[name].modules["bottom"].state_dict()
+        assert {key: tensor.shape for key, tensor in form.state_dict().items()} == {k: t.shape for k, t in true.items()}
+        assert not any(shows(told, tensor) for tensor in true.values() if tensor.is_floating_point())
 
 
 def test_only_channels_of_the_attacking_parties_are_seen(run):

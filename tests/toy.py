@@ -18,7 +18,8 @@ from cutlayer.defence import Role
 from cutlayer.defences import Hash
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.recipe import Recipe
-from cutlayer.rng import Stream
+from cutlayer.rng import Stream, draw_anew
+from cutlayer.shadow import course
 from cutlayer.sign import sign
 from cutlayer.spec import describe
 from cutlayer.transcript import Keep, Transcript
@@ -75,15 +76,17 @@ class World:
             labels=self._even(asks.labels) if asks.labels else None,
             features={n: Known(known, self.features[n][known]) for n in others} if asks.features else {},
             bottoms={n: copy.deepcopy(self.bottoms[n]) for n in others} if asks.bottom else {},
+            forms={n: self._form(n) for n in others} if asks.form else {},
             top=copy.deepcopy(self.top) if asks.top else None,
             embeddings=self._embeddings() if asks.top else {},
             shapes={n: tuple(self.features[n].shape[1:]) for n in others},
-            shadow=self._shadow(party) if asks.shadow else None,
+            shadow=self._shadow(party, asks.shadow) if asks.shadow else None,
+            course={n: course(self.view(n), asks.course) for n in others} if asks.course else {},
         )
 
-    def _shadow(self, party: str) -> Shadow:
-        """The test rows, and the same federation on them, every model as it began."""
-        test = self.manifest.test
+    def _shadow(self, party: str, count: int) -> Shadow:
+        """The first test rows, and the same federation on them, every model as it began."""
+        test = self.manifest.test[:count]
         features, labels = {n: f[test] for n, f in self.features.items()}, self.labels[test]
         rows = torch.arange(len(test))
         manifest = replace(self.manifest, train=rows, test=rows[:0])
@@ -96,6 +99,12 @@ class World:
             return World(manifest, transcript, features, labels, bottoms, top, self.begun).view(party)
 
         return Shadow(test, features, labels, rehearse)
+
+    def _form(self, name: str) -> nn.Module:
+        """A bottom with fresh weights."""
+        form = copy.deepcopy(self.bottoms[name])
+        draw_anew(form, 1, "toy form", name)
+        return form
 
     def _embeddings(self) -> dict[str, Known]:
         """What every feature party sent for the test rows."""

@@ -6,7 +6,7 @@ width, a top from the joint width and the number of outputs.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import Any
 
 from torch import nn
@@ -18,7 +18,7 @@ from cutlayer.models.alexnet import AlexNet
 from cutlayer.models.bert import Bert
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.models.lenet import LeNet
+from cutlayer.models.lenet import LeNet, LeNetTop
 from cutlayer.models.mlp import MLP, Activation
 from cutlayer.models.resnet import ResNet18, ResNet20
 from cutlayer.sparse import SparseRows
@@ -102,6 +102,19 @@ def relu_mlp(
     return MLP(inputs, [*hidden, outputs], first_activation=True, batch_norm=batch_norm, dropout=dropout)
 
 
+def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
+    """The rest of LeNet, for square maps of one `--bottom lenet:flat=false` (FedAdOb)."""
+    side = isqrt(inputs // maps)
+    if maps * side * side != inputs:
+        raise ConfigError(f"Expected {maps} square maps for the top lenet, got {inputs} numbers; set maps=.")
+    return LeNetTop((maps, side, side), outputs)
+
+
+def linear_top(inputs: int, outputs: int) -> nn.Module:
+    """One linear layer (FedAdOb: AlexNet, ResNet-18, Deep & Cross)."""
+    return MLP(inputs, [outputs])
+
+
 def none(inputs: int, outputs: int) -> nn.Module:
     """No top: the joint embedding is the output, so its width must be the number of classes."""
     if inputs != outputs:
@@ -124,6 +137,8 @@ TOPS: dict[str, Callable[..., nn.Module]] = {
     "default": default_top,
     "mlp": mlp_top,
     "relu-mlp": relu_mlp,
+    "lenet": lenet_top,
+    "linear": linear_top,
     "none": none,
 }
 

@@ -2,10 +2,11 @@ import pytest
 import torch
 from torch import nn
 
+from cutlayer import imaging
 from cutlayer.attack import Form
 from cutlayer.attacks import ModelInversion
-from cutlayer.attacks.model_inversion import total_variation
 from cutlayer.errors import ConfigError, Inapplicable, RunError
+from cutlayer.imaging import misfit, total_variation
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.sparse import SparseRows
@@ -42,13 +43,12 @@ def test_total_variation_by_hand():
 
 
 def test_the_objective_by_hand():
-    attack = ModelInversion(tv=2.0, l2=3.0, relative=False)
     x, target = torch.tensor([[[[1.0, 2.0]]], [[[0.0, 0.0]]]]), torch.tensor([[0.0, 0.0], [1.0, 3.0]])
-    values = attack._objective(nn.Flatten(), x, target)
+    values = misfit(nn.Flatten(), x, target, tv=2.0, l2=3.0, relative=False)
     assert values.tolist() == pytest.approx([2.5 + 2 * 1 + 3 * 2.5, 5.0])
-    relative = ModelInversion(tv=2.0, l2=3.0)._objective(nn.Flatten(), x, target)  # the mean of H^2 is 2.5
+    relative = misfit(nn.Flatten(), x, target, tv=2.0, l2=3.0)  # the mean of H^2 is 2.5
     assert relative.tolist() == pytest.approx([1 + 2 * 1 + 3 * 2.5, 2.0])
-    assert ModelInversion()._objective(nn.Flatten(), x, torch.zeros(2, 2)).isfinite().all()
+    assert misfit(nn.Flatten(), x, torch.zeros(2, 2), tv=0.1, l2=0.1).isfinite().all()
 
 
 def test_small_messages_are_no_defence():
@@ -91,9 +91,8 @@ def test_rows_of_tables_are_recovered_and_not_clipped():
 
 
 def test_the_best_restart_is_chosen_by_the_objective(monkeypatch):
-    ends = torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
-    objective = torch.tensor([[0.1, 0.9], [0.2, 0.3]])
-    monkeypatch.setattr(ModelInversion, "_search", lambda *_: (ends, objective))
+    ends, objective = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([0.1, 0.9, 0.2, 0.3])
+    monkeypatch.setattr(imaging, "descend", lambda *_, **__: (ends, objective))
     view = inversion_view(make(lambda: nn.Linear(1, 1)), torch.zeros(2, 1))
     assert ModelInversion(restarts=2).run(view, rng()).values.tolist() == [[1.0], [4.0]]
 

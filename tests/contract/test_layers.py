@@ -19,6 +19,7 @@ LAYERS = {
         "message",
         "codebook",
         "sign",
+        "passport",
         "crypto",
         "cores",
     ),

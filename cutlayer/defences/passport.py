@@ -1,0 +1,112 @@
+"""Passport: a layer of the bottom or of the top is scaled and shifted by secrets that change with every batch."""
+
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from cutlayer._validate import non_negative, one_of, positive
+from cutlayer.defence import Defence, Role, Setting
+from cutlayer.errors import ConfigError
+from cutlayer.passport import PassportLayer
+
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+class Passport(Defence):
+    """FedAdOb (FedPass): adaptive obfuscation by private passports.
+
+    In `where=bottom` each feature party puts passports into the last convolution or linear layer of its bottom, in
+    `where=top` the label party into the first linear layer of its top; both, by default, each with its own secrets.
+    Another layer is chosen by its name (`bottom_layer`, `top_layer`, as in `named_modules`). Passports have secret
+    means per channel, uniform in [-mean_range, 0] and drawn once per party, and `variance`; they are drawn anew for
+    every batch, in prediction as in training. A batch norm that follows the layer is taken out: it would undo them.
+    `bounded=false` is the paper's linear layer, without tanh; convolutions are not bounded in either. All of the
+    paper's means are negative, so any two guesses are alike (their correlation around zero is 3/4); `centred`, ours,
+    draws them from [-mean_range, mean_range] instead.
+
+    Guarantee: none (heuristic). The paper's theorem bounds the chance that a randomly guessed passport is close to the
+    true one. It says nothing about an attacker who learns how messages and inputs go together from examples.
+    Does not hide: inputs, from a decoder that was taught some pairs of input and message; labels, from a feature
+    party that reads gradients, or that knows some labels and its own bottom.
+    Specification: fedadob, sections 2 and 7.
+    Paper: Gu et al., FedAdOb: Privacy-Preserving Federated Deep Learning with Adaptive Obfuscation (arXiv:2406.01085),
+    Eq. 5 and 6, Algorithm 3.
+    """
+
+    strengths: ClassVar[tuple[str, ...]] = (
+        "mean_range=10.0,variance=1.0",
+        "mean_range=50.0,variance=5.0",
+        "mean_range=100.0,variance=5.0",
+    )
+
+    def __init__(
+        self,
+        *,
+        mean_range: float = 100.0,
+        variance: float = 5.0,
+        where: Literal["bottom", "top", "both"] = "both",
+        bottom_layer: str = "",
+        top_layer: str = "",
+        bounded: bool = True,
+        centred: bool = False,
+    ) -> None:
+        positive("mean_range", mean_range)
+        non_negative("variance", variance)
+        one_of("where", where, ("bottom", "top", "both"))
+        self.mean_range = mean_range
+        self.variance = variance
+        self.where = where
+        self.bottom_layer = bottom_layer
+        self.top_layer = top_layer
+        self.bounded = bounded
+        self.centred = centred
+
+    def model(self, model: nn.Module, setting: Setting) -> nn.Module:
+        """Put passports into a feature party's bottom, or into the top."""
+        own = setting.part == "bottom" and setting.role is Role.LABEL_PARTY  # is not sent
+        if own or setting.part not in ("bottom", "top") or self.where not in (setting.part, "both"):
+            return model
+        name, layer = self._chosen(model, setting)
+        held = PassportLayer(
+            layer,
+            setting.rng,
+            mean_range=self.mean_range,
+            variance=self.variance,
+            bounded=self.bounded,
+            centred=self.centred,
+        )
+        if not name:
+            return held
+        _drop_norm(model, name)
+        _put(model, name, held)
+        return model
+
+    def _chosen(self, model: nn.Module, setting: Setting) -> tuple[str, nn.Conv2d | nn.Linear]:
+        wanted = self.bottom_layer if setting.part == "bottom" else self.top_layer
+        kinds = (nn.Conv2d, nn.Linear) if setting.part == "bottom" else (nn.Linear,)
+        found = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
+        if wanted and wanted not in found:
+            names = ", ".join(found) or "none"
+            raise ConfigError(
+                f"Expected a layer of {setting.party}'s {setting.part} to hold passports, one of {names}."
+            )
+        if not found:
+            raise ConfigError(
+                f"Expected a convolution or linear layer in {setting.party}'s {setting.part} to hold passports, got "
+                f"none; choose another model, or where={'top' if setting.part == 'bottom' else 'bottom'}."
+            )
+        name = wanted or (list(found)[-1] if setting.part == "bottom" else next(iter(found)))
+        return name, found[name]
+
+
+def _drop_norm(model: nn.Module, name: str) -> None:
+    """Take out a batch norm that comes right after a layer."""
+    leaves = [one for one, layer in model.named_modules() if not list(layer.children())]
+    after = leaves[leaves.index(name) + 1 : leaves.index(name) + 2]
+    if after and isinstance(model.get_submodule(after[0]), NORMS):
+        _put(model, after[0], nn.Identity())
+
+
+def _put(model: nn.Module, name: str, layer: nn.Module) -> None:
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, layer)

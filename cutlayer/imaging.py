@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
+from cutlayer.rng import Stream
 from cutlayer.view import View
 
 SMALL = 0.1  # spread of random starts
@@ -76,7 +77,7 @@ def white_box(view: View) -> tuple[nn.Module, tuple[int, ...]]:
     shape = tuple(view.hints.shapes[view.victim])
     parameter = next(bottom.parameters(), torch.empty(0))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), Stream(0, "white box", device=parameter.device).scope():  # it may draw numbers of its own
             bottom(torch.zeros(1, *shape, device=parameter.device))
     except (AttributeError, IndexError, RuntimeError, TypeError) as error:
         raise Inapplicable("dense-only") from error

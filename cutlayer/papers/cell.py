@@ -18,6 +18,7 @@ class Cell:
     read: str = "accuracy"
     paper: float | None = None
     reading: str = "paper"
+    sweep: tuple[Job, ...] = ()  # the jobs that a mean over a method's settings is taken over
 
 
 def by_table(cells: Iterable[Cell]) -> dict[str, list[Cell]]:

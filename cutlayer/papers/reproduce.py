@@ -15,7 +15,7 @@ from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
-PAPERS = ("hashvfl", "binary", "sfa", "vflrecon")
+PAPERS = ("hashvfl", "binary", "sfa", "vflrecon", "fedadob")
 DETAILS = {
     "exact": r"^(\d+) of",
     "claimed": r"(\d+) claimed",
@@ -53,7 +53,13 @@ def reproduce(
     for dataset in only:
         one_of("dataset", dataset, dict.fromkeys(cell.dataset for cells in known.values() for cell in cells))
     cells = {name: found for name in chosen if (found := [c for c in known[name] if not only or c.dataset in only])}
-    jobs = [replace(cell.job, seed=seed) for found in cells.values() for seed in seeds for cell in found]
+    jobs = [
+        replace(job, seed=seed)
+        for found in cells.values()
+        for seed in seeds
+        for cell in found
+        for job in cell.sweep or (cell.job,)
+    ]
     store = folder / ("quick.jsonl" if quick else "paper.jsonl")
     outcomes = run_jobs(jobs if run else [], store, device=device, workers=workers, progress=progress)
     return {name: [row(cell, seeds, outcomes) for cell in found] for name, found in cells.items()}
@@ -63,9 +69,10 @@ def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str,
     """One line: the paper's value, ours with its interval over seeds, the gap."""
     values = []
     for seed in seeds:
-        outcome = outcomes.get(replace(cell.job, seed=seed).key)
-        value = None if outcome is None else read(outcome, cell.read)
-        values += [] if value is None or value != value else [value]
+        found = [outcomes.get(replace(job, seed=seed).key) for job in cell.sweep or (cell.job,)]
+        read_off = [None if outcome is None else read(outcome, cell.read) for outcome in found]
+        if all(value is not None and value == value for value in read_off):
+            values.append(sum(value for value in read_off if value is not None) / len(read_off))
     mean, low, high = mean_interval(values) if values else (None, None, None)
     if len(values) == 1:
         low = high = None  # one seed says nothing about the spread
@@ -89,10 +96,15 @@ def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str,
 
 def read(outcome: Outcome, what: str) -> float | None:
     """Read a number off an outcome: accuracy, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
-    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`, `off`. Shares in percent."""
+    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`, `off`. Shares in percent. Not so
+    `error`, by which guesses are off (squared, or the share of wrong labels), and `cap`, which is that times accuracy;
+    `strongest` in place of a name is the attack with the least error."""
     kind, _, name = what.partition(":")
     if kind == "accuracy":
         return float(100 * outcome["metrics"]["accuracy"])
+    if kind in ("error", "cap"):
+        off = _error(outcome, name)
+        return off if off is None or kind == "error" else float(outcome["metrics"]["accuracy"] * off)
     if kind == "check":
         return None if name not in outcome["checks"] else float(outcome["checks"][name])
     asked = outcome["job"]["attacks"].index(name)
@@ -106,6 +118,17 @@ def read(outcome: Outcome, what: str) -> float | None:
         return float(said[1]) if said else None
     percent = 1 if finding["metric"] == "mse" else 100
     return float(percent * finding["value" if kind == "attack" else "baseline"])
+
+
+def _error(outcome: Outcome, name: str) -> float | None:
+    """By how much an attack's guesses are off; FedAdOb's recovery error."""
+    findings = outcome["findings"]
+    if name != "strongest":
+        findings = [findings[outcome["job"]["attacks"].index(name)]]
+    values = [
+        one["value"] if one["metric"] == "mse" else 1 - one["value"] for one in findings if one["status"] == "done"
+    ]
+    return min(values, default=None)
 
 
 def save(rows: dict[str, list[dict[str, Any]]], folder: Path, command: str) -> list[Path]:

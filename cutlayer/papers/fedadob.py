@@ -1,0 +1,189 @@
+"""FedAdOb's tables in vertical learning: which jobs each needs, and the paper's values.
+
+Gu et al., section 6 and appendix A; specification fedadob. The feature party holds whole pictures, the label party
+labels only. SGD at 0.01 with momentum 0.9, batches of 64, the rate divided by ten after half and three quarters of the
+epochs. Beside the paper's methods stand some that others compare with, and one of ours (self-taught).
+
+Differences from the paper: LeNet on MNIST trains for 10 epochs, not 50, and AlexNet on CIFAR-10 for 30, not 100.
+White-box inversion (`WMI`) guesses passports, as the paper's theorem has it; beside it stand attackers who ignore them,
+who fit them, and a decoder that was taught pairs. Black-box inversion (`BMI`) has as many shadow rows as the test set
+spares. ModelNet cannot be had. Quick mode trains on 10,000 digits and takes two settings of every method.
+"""
+
+from collections.abc import Iterator
+
+from cutlayer.papers.cell import Cell, by_table
+from cutlayer.papers.jobs import Job
+
+SETS = {
+    "mnist": ("mnist:parties=1,label_party=server", "lenet:flat=false", "lenet"),
+    "cifar10": ("cifar10:parties=1,label_party=server", "alexnet:flat=false", "linear"),
+}
+EPOCHS = {"mnist": 10, "cifar10": 30}
+LARGEST = {"mnist": 50, "cifar10": 200}  # mean range, as in the paper's sweep
+NOISE = ("5e-05", "0.0005", "0.005", "0.05", "0.2", "1.0")
+KEPT = ("0.5", "0.1", "0.05", "0.01", "0.001")
+PRIVATE = ("5.0", "2.0", "1.0", "0.5", "0.1")
+MEANS = {"mnist": (1, 2, 5, 10, 50), "cifar10": (1, 2, 5, 10, 50, 100, 200)}
+VARIANCES = {"mnist": (1, 2, 5, 9), "cifar10": (2, 5, 10, 50, 64)}
+
+# Against features: the sweeps, and the paper's table 4 for WMI and BMI.
+HIDE_FEATURES = {
+    "none": ("none",),
+    "sparsification": tuple(f"sparsification:share={share},on=embedding" for share in KEPT),
+    "noise": tuple(f"gaussian-noise:std={std}" for std in NOISE),
+    "instahide": tuple(f"instahide:k={k}" for k in (1, 2, 3, 4)),
+    "passport": (),  # by dataset
+    "mutual-information": tuple(f"mutual-information:weight={weight}" for weight in ("1e-05", "0.0001", "0.001")),
+    "distance-correlation": tuple(f"distance-correlation:weight={weight}" for weight in ("0.3", "1.0", "3.0")),
+}
+# Against labels.
+HIDE_LABELS = {
+    "none": ("none",),
+    "confusional-autoencoder": tuple(f"confusional-autoencoder:weight={weight}" for weight in ("0.5", "1.0", "2.0")),
+    "grad-perturb": tuple(f"grad-perturb:epsilon={epsilon}" for epsilon in PRIVATE),
+    "label-dp": tuple(f"label-dp:epsilon={epsilon}" for epsilon in PRIVATE),
+    "sparsification": tuple(f"sparsification:share={share}" for share in KEPT),
+    "noise": tuple(f"gaussian-noise:std={std},on=gradient" for std in NOISE),
+    "passport": (),
+    "self-taught": ("self-taught:teach=alike",),
+}
+WMI = {
+    "cifar10": {"none": 0.019, "sparsification": 0.058, "noise": 0.042, "instahide": 0.023, "passport": 0.105},
+    "mnist": {"none": 0.033, "sparsification": 0.049, "noise": 0.033},
+}
+BMI = {
+    "mnist": {"none": 0.033, "sparsification": 0.060, "noise": 0.049, "instahide": 0.046, "passport": 0.087},
+    "cifar10": {"none": 0.043, "sparsification": 0.047, "noise": 0.046, "instahide": 0.032, "passport": 0.054},
+}
+PMC = {
+    "mnist": {
+        "none": 0.117,
+        "confusional-autoencoder": 0.302,
+        "grad-perturb": 0.195,
+        "label-dp": 0.314,
+        "sparsification": 0.277,
+        "noise": 0.216,
+        "passport": 0.506,
+    },
+    "cifar10": {
+        "none": 0.322,
+        "confusional-autoencoder": 0.415,
+        "grad-perturb": 0.353,
+        "label-dp": 0.355,
+        "sparsification": 0.283,
+        "noise": 0.358,
+        "passport": 0.460,
+    },
+}
+FIVE = {1: (87.98, 0.0589), 2: (87.71, 0.0818), 5: (87.58, 0.1203), 10: (87.64, 0.1204), 50: (87.61, 0.1205)}
+FIVE |= {100: (87.59, 0.1205), 200: (87.39, 0.1205)}
+SIX = {2: (87.3, 0.510), 5: (87.0, 0.543), 10: (86.4, 0.568), 50: (85.8, 0.577)}
+
+
+def attacks(quick: bool) -> dict[str, dict[str, str]]:
+    """The attacks on features and on labels, by what they are called in the tables."""
+    steps, images = (300, 50) if quick else (2000, 100)
+    common = f"images={images},steps={steps}"
+    return {
+        "features": {
+            "WMI": f"model-inversion:{common},start=normal,bounded=false,restarts=1,lr=0.1,l2=0.0",
+            "WMI, within [0, 1]": f"model-inversion:{common},restarts=1",
+            "WMI, passports ignored": f"passport-inversion:{common},assume=none,restarts=1",
+            "WMI, passports fitted": f"passport-inversion:{common},restarts={2 if quick else 4}",
+            "BMI": f"query-free-inversion:{common},tv=3.0," + ("shadow=1000,epochs=20" if quick else "shadow=8000"),
+            "decoder, 100 pairs": f"decoder:pairs=100,images={images}",
+            "decoder, 1,000 pairs": f"decoder:images={images}",
+            **({} if quick else {"decoder, 10,000 pairs": f"decoder:pairs=10000,images={images}"}),
+        },
+        "labels": {
+            "PMC": "model-completion",
+            **({} if quick else {"PMC, MixMatch": "model-completion:ssl=true"}),
+            "gradient-clusters": "gradient-clusters",
+        },
+    }
+
+
+def job(name: str, defence: str, target: str, quick: bool) -> Job:
+    """One training under one defence, attacked by all that go for features, or for labels."""
+    data, bottom, top = SETS[name]
+    epochs = 6 if quick else EPOCHS[name]
+    return Job(
+        data=f"{data},limit=12000" if quick else data,
+        bottom=bottom,
+        top=top,
+        defence=defence,
+        epochs=epochs,
+        batch_size=64,
+        lr=0.03 if quick else 0.01,
+        optimiser="sgd",
+        weight_decay=4e-5,
+        milestones=(epochs // 2, 3 * epochs // 4),
+        attacks=tuple(attacks(quick)[target].values()),
+    )
+
+
+def sweep(name: str, method: str, target: str, quick: bool) -> list[str]:
+    """The settings of a method; in quick mode the weakest and the strongest."""
+    if method == "passport":
+        if target == "features":
+            settings = [f"passport:mean_range={mean}.0,variance=1.0" for mean in MEANS[name]]
+        else:
+            settings = [f"passport:mean_range={LARGEST[name]}.0,variance={v}.0" for v in VARIANCES[name]]
+    else:
+        settings = list((HIDE_FEATURES if target == "features" else HIDE_LABELS)[method])
+    return list(dict.fromkeys((settings[0], settings[-1]))) if quick else settings
+
+
+def tables(quick: bool) -> dict[str, list[Cell]]:
+    """Every table, by its name."""
+    return by_table(_cells(quick))
+
+
+def _cells(quick: bool) -> Iterator[Cell]:
+    for name in ("mnist",) if quick else SETS:
+        yield from _table_4(name, quick)
+        yield from _table_5(name, quick)
+        yield from _table_6(name, quick)
+
+
+def _table_4(name: str, quick: bool) -> Iterator[Cell]:
+    """CAP, by each attack and by the strongest; and the points that it is the mean of."""
+    for target, methods in (("features", HIDE_FEATURES), ("labels", HIDE_LABELS)):
+        for method in methods:
+            jobs = tuple(job(name, setting, target, quick) for setting in sweep(name, method, target, quick))
+            for attack, spelling in attacks(quick)[target].items():
+                if "passports" in attack and method != "passport":
+                    continue
+                known = {"WMI": WMI, "BMI": BMI, "PMC": PMC}.get(attack, {}).get(name, {})
+                yield Cell("4", name, method, attack, jobs[0], f"cap:{spelling}", known.get(method), sweep=jobs)
+            yield Cell("4", name, method, f"the strongest on {target}", jobs[0], "cap:strongest", sweep=jobs)
+            for one in jobs:
+                yield Cell("points", name, one.defence, "accuracy", one)
+                for attack, spelling in attacks(quick)[target].items():
+                    if "passports" not in attack or method == "passport":
+                        yield Cell("points", name, one.defence, f"error of {attack}", one, f"error:{spelling}")
+
+
+def _table_5(name: str, quick: bool) -> Iterator[Cell]:
+    """The range of means against white-box inversion; the paper's figures are of AlexNet on CIFAR-10."""
+    paper = FIVE if name == "cifar10" else {}
+    for mean in (1, 10, 50) if quick else MEANS[name]:
+        one = job(name, f"passport:mean_range={mean}.0,variance=1.0", "features", quick)
+        accuracy, error = paper.get(mean, (None, None))
+        yield Cell("5", name, "accuracy", f"N = {mean}", one, paper=accuracy)
+        for attack, spelling in attacks(quick)["features"].items():
+            said = error if attack == "WMI" else None
+            yield Cell("5", name, f"error of {attack}", f"N = {mean}", one, f"error:{spelling}", said)
+
+
+def _table_6(name: str, quick: bool) -> Iterator[Cell]:
+    """The passports' variance against label inference; the paper's figures are of AlexNet on CIFAR-10, N = 100."""
+    paper = SIX if name == "cifar10" else {}
+    for variance in (1, 9) if quick else VARIANCES[name]:
+        one = job(name, f"passport:mean_range={LARGEST[name]}.0,variance={variance}.0", "labels", quick)
+        accuracy, error = paper.get(variance, (None, None))
+        yield Cell("6", name, "accuracy", f"variance {variance}", one, paper=accuracy)
+        for attack, spelling in attacks(quick)["labels"].items():
+            said = error if attack == "PMC" else None
+            yield Cell("6", name, f"error of {attack}", f"variance {variance}", one, f"error:{spelling}", said)

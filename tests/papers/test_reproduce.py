@@ -13,8 +13,9 @@ from cutlayer.attacks import recover_binary
 from cutlayer.codebook import target_codes
 from cutlayer.data.split import recut
 from cutlayer.models import named
-from cutlayer.papers import binary, hashvfl, jobs, sfa
+from cutlayer.papers import binary, fedadob, hashvfl, jobs, sfa
 from cutlayer.papers.binary_checks import conditions, fabricated, synthetic
+from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
 from cutlayer.papers.reproduce import read, reproduce, row, save, tables_of
 from cutlayer.training import train_plan
@@ -26,8 +27,14 @@ NAMES = {
     hashvfl: {"2", "3", "4", "5", "6", "7", "8", "10", "figure 4", "figure 5", "figure 6"},
     binary: {"columns", "figure 4", "figure 5"},
     sfa: {"2", "grn-epochs", "mask", "figure 2", "figure 4", "figure 5a", "figure 5b"},
+    fedadob: {"4", "5", "6", "points"},
 }
-PRINTED = {hashvfl: {97.75, 98.99, 85.24, 1.31}, binary: {1, 4, 5, 15}, sfa: {83.63, 79.76, 83.86}}
+PRINTED = {
+    hashvfl: {97.75, 98.99, 85.24, 1.31},
+    binary: {1, 4, 5, 15},
+    sfa: {83.63, 79.76, 83.86},
+    fedadob: {0.033, 0.087, 0.506},
+}
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -44,7 +51,7 @@ def test_every_cell_names_things_that_exist(paper, quick):
             named.top(cell.job.top)
             assert cell.job.data.split(":")[0] in cl.data.names()
             kind, _, name = cell.read.partition(":")
-            assert kind in ("accuracy", "check") or name in cell.job.attacks, cell
+            assert kind in ("accuracy", "check") or name in (*cell.job.attacks, "strongest"), cell
             for check in cell.job.checks:
                 module, _, function = check.partition(":")
                 assert callable(getattr(import_module(f"cutlayer.papers.{module}"), function))
@@ -62,6 +69,21 @@ def test_an_unknown_dataset_is_refused_and_a_table_without_the_dataset_is_left_o
         reproduce("hashvfl", datasets=["mnits"], folder=tmp_path, run=False)
     found = reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
     assert "figure 4" not in found and "2" in found  # the paper draws it for other datasets
+
+
+def test_calibrated_averaged_performance_by_hand():
+    """The mean over a sweep of accuracy times error, by one attack or by the strongest; a missing job leaves none."""
+    sweep = tuple(replace(TINY, defence=f"gaussian-noise:std={std}", attacks=("decoder", "pgd")) for std in ("1", "2"))
+    outcomes = {}
+    for job, accuracy, errors in zip(sweep, (0.9, 0.5), ((0.1, 0.3), (0.6, 0.2)), strict=True):
+        findings = [{"status": "done", "metric": "mse", "value": errors[0]}]
+        findings += [{"status": "done", "metric": "accuracy", "value": 1 - errors[1]}]
+        outcomes[job.key] = {"job": {"attacks": job.attacks}, "metrics": {"accuracy": accuracy}, "findings": findings}
+    for name, expected in (("decoder", 0.195), ("pgd", 0.185), ("strongest", 0.095)):
+        cell = Cell("4", "wine", "noise", "", sweep[0], f"cap:{name}", 0.1, sweep=sweep)
+        found = row(cell, [0], outcomes)
+        assert (found["ours"], found["gap"]) == (pytest.approx(expected), pytest.approx(expected - 0.1))
+    assert row(cell, [1], outcomes)["ours"] is None
 
 
 def test_tables_share_trainings():

@@ -30,8 +30,8 @@ SEEDS, PAIRS, ROWS, REPEATS, BATCH, WIDTH = range(3), 1000, 500, 10, 64, 16
 TASKS: dict[str, tuple[dict[str, Any], int, float]] = {
     "mnist": ({"limit": 6000}, 6, 2e-3),
     "sensorless": ({}, 30, 5e-3),
-    "covertype": ({"limit": 6000}, 12, 2e-3),
-    "bank": ({"limit": 4000}, 12, 2e-3),
+    "covertype": ({"limit": 20000}, 8, 2e-3),
+    "bank": ({"limit": 20000}, 6, 2e-3),
 }
 COLUMNS = ("dataset", "defence", "seed", "accuracy", "decoder mse", "low", "high", "baseline", "repeated", "joint",
            "seconds")  # fmt: skip

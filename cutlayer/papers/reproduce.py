@@ -95,13 +95,13 @@ def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str,
 
 
 def read(outcome: Outcome, what: str) -> float | None:
-    """Read a number off an outcome: accuracy, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
+    """Read a number off an outcome: accuracy, auc, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
     `seconds`, or a number that its detail names: `exact`, `claimed`, `first`, `off`. Shares in percent. Not so
     `error`, by which guesses are off (squared, or the share of wrong labels), and `cap`, which is that times accuracy;
     `strongest` in place of a name is the attack with the least error."""
     kind, _, name = what.partition(":")
-    if kind == "accuracy":
-        return float(100 * outcome["metrics"]["accuracy"])
+    if kind in ("accuracy", "auc"):
+        return float(100 * outcome["metrics"][kind])
     if kind in ("error", "cap"):
         off = _error(outcome, name)
         return off if off is None or kind == "error" else float(outcome["metrics"]["accuracy"] * off)

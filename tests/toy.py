@@ -15,8 +15,9 @@ from cutlayer.codebook import target_codes
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Role
-from cutlayer.defences import Hash
+from cutlayer.defences import Hash, Passport
 from cutlayer.message import Batch, Kind, Message, Phase
+from cutlayer.passport import PassportLayer
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
 from cutlayer.shadow import course
@@ -124,10 +125,13 @@ class World:
 
 
 @cache
-def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = False) -> World:
+def world(
+    classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = False, passports: bool = False
+) -> World:
     """Train three parties on rows whose label depends on everyone's columns (0 classes: regression).
 
-    In `hashed` worlds the label party holds no columns and the others send codes of 8 bits.
+    In `hashed` worlds the label party holds no columns and the others send codes of 8 bits. With `passports` every
+    bottom ends in a layer that holds some.
     """
     roster = NEUTRAL if hashed else ROSTER
     with Stream(seed, "toy").scope():
@@ -141,6 +145,8 @@ def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = 
         }
         for bottom in bottoms.values() if hashed else ():
             bottom.append(nn.BatchNorm1d(8))
+        for name, bottom in bottoms.items() if passports else ():
+            bottom[3] = PassportLayer(bottom[3], rng(len(name)), mean_range=2.0, variance=1.0)
         top = nn.Sequential(
             nn.Identity() if hashed else nn.ReLU(),
             nn.Linear(8 * len(bottoms), 16),
@@ -148,7 +154,9 @@ def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = 
             nn.Linear(16, classes or 1),
         )
         train, test = torch.arange(ROWS - TEST), torch.arange(ROWS - TEST, ROWS)
-        defences = (describe(Hash(bits=8), full=True),) if hashed else ()
+        defences = tuple(
+            describe(one, full=True) for one, there in ((Hash(bits=8), hashed), (Passport(), passports)) if there
+        )
         manifest = Manifest(
             "toy", roster, classes, train, test, Recipe(batch_size=BATCH, lr=LR), Concat(), defences=defences
         )
@@ -160,6 +168,10 @@ def world(classes: int = 2, sealed: bool = False, seed: int = 0, hashed: bool = 
         _predict(transcript, manifest, torch.arange(ROWS), features, bottoms)
         secret = labels[torch.randperm(ROWS)] if sealed else labels
     return World(manifest, transcript, features, secret, bottoms, top, begun)
+
+
+def _hashed(manifest: Manifest) -> bool:
+    return any(defence.startswith("hash") for defence in manifest.defences)
 
 
 def _labels(features: Mapping[str, Tensor], classes: int) -> Tensor:
@@ -191,7 +203,7 @@ def _train(
             outputs = top(torch.cat(list(sent.values()), dim=1))
             targets = labels[rows]
             loss = cross_entropy(outputs, targets) if manifest.classes else mse_loss(outputs[:, 0], targets)
-            if manifest.defences:
+            if _hashed(manifest):
                 codes = target_codes(manifest.classes, 8, manifest.seed)[targets]
                 loss = loss + torch.stack([(1 - cosine_similarity(e, codes)).mean() for e in sent.values()]).mean()
             optimizer.zero_grad()
@@ -206,7 +218,7 @@ def _train(
 
 
 def _sent(manifest: Manifest, embedding: Tensor) -> Tensor:
-    return sign(embedding) if manifest.defences else embedding
+    return sign(embedding) if _hashed(manifest) else embedding
 
 
 def _predict(

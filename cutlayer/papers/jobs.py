@@ -22,6 +22,7 @@ from cutlayer import words
 from cutlayer.auditing import attack_run
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
+from cutlayer.errors import Diverged
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.recipe import Milestones, Optimiser, Recipe, Steps
@@ -50,6 +51,7 @@ class Job:
     seed: int = 0
     attacks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()  # module:function, given the run, returning named numbers
+    clip: float = 0.0  # largest norm of a party's own gradient; 0: any
     rows: int = 0  # to train on, drawn by the seed, with up to as many others to test on; 0: as the dataset has it
 
     @property
@@ -76,6 +78,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         lr=job.lr,
         weight_decay=job.weight_decay,
         optimiser=Optimiser(job.optimiser),
+        clip=job.clip or None,
         schedule=Milestones(at=job.milestones) if job.milestones else Steps(every=job.drop_every, factor=0.1),
     )
     plan = Plan(
@@ -89,21 +92,23 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         device=device,
     )
     attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
-    run = train_plan(task, plan, keep="ends" if attacks else "none")
+    outcome: Outcome = {"job": asdict(job), "metrics": {}, "losses": [], "findings": [], "checks": {}, "device": device}
+    try:
+        run = train_plan(task, plan, keep="ends" if attacks else "none")
+    except Diverged as error:  # one setting of a sweep may; the table then has a gap there
+        return outcome | {"diverged": str(error), "seconds": round(time.perf_counter() - start, 1)}
     findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
     checks: dict[str, float] = {}
     for spelling in job.checks:
         module, _, function = spelling.partition(":")
         checks |= getattr(import_module(f"cutlayer.papers.{module}"), function)(run)
-    return {
-        "job": asdict(job),
+    return outcome | {
         "metrics": run.metrics,
         "losses": [round(epoch["loss"], 5) for epoch in run.history],
         "findings": findings,
         "checks": checks,
         "bytes": run.transcript.traffic(),
         "seconds": round(time.perf_counter() - start, 1),
-        "device": device,
     }
 
 

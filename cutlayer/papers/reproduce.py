@@ -100,6 +100,8 @@ def read(outcome: Outcome, what: str) -> float | None:
     `error`, by which guesses are off (squared, or the share of wrong labels), and `cap`, which is that times accuracy;
     `strongest` in place of a name is the attack with the least error."""
     kind, _, name = what.partition(":")
+    if "diverged" in outcome:
+        return None
     if kind in ("accuracy", "auc"):
         return float(100 * outcome["metrics"][kind])
     if kind in ("error", "cap"):

@@ -64,7 +64,7 @@ def attack(request):
 
 def fitting(attack: Attack) -> tuple[World, Guess]:
     """The first toy federation that an attack applies to, and what it guesses there."""
-    for toy in (world(2), world(3), world(0), world(3, hashed=True), world(8)):  # embeddings are 8 wide
+    for toy in (world(2), world(3), world(0), world(3, hashed=True), world(8), world(2, passports=True)):  # of width 8
         with suppress(Inapplicable):
             if attack.applies(toy.manifest) is None:
                 return toy, attack.run(toy.view_for(attack), rng(1))

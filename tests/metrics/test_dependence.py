@@ -1,6 +1,5 @@
-"""Dependence, against numbers checked by hand, against dcor and against NumPy."""
+"""Dependence, against numbers checked by hand, against its definition and against NumPy."""
 
-import dcor
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from cutlayer.metrics.dependence import (
     image_distance_correlation,
     noise_control,
 )
+from tests import distances
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -85,11 +85,11 @@ def test_unbiased_distance_correlation_by_hand():
 
 @given(seeds, st.integers(4, 20), st.integers(1, 5), st.integers(1, 5))
 @settings(deadline=None)
-def test_distance_correlation_against_dcor(seed, rows, p, q):
+def test_distance_correlation_against_its_definition(seed, rows, p, q):
     x, y = tables(seed, rows, p, q)
-    assert distance_correlation(x, y) == pytest.approx(dcor.distance_correlation(x, y, method="naive"))
-    if rows > 5:  # with fewer, dcor's sums cancel and its own last digits are noise
-        expected = dcor.u_distance_correlation_sqr(x, y, method="naive")
+    assert distance_correlation(x, y) == pytest.approx(distances.distance_correlation(x, y))
+    if rows > 5:  # with fewer, the definition's sums cancel and its own last digits are noise
+        expected = distances.unbiased_distance_correlation(x, y)
         assert distance_correlation(x, y, unbiased=True) == pytest.approx(expected, abs=1e-9)
 
 
@@ -127,11 +127,14 @@ def test_rows_that_are_equally_far_from_each_other_have_no_unbiased_variance():
 def test_image_rows_are_the_observations():
     rng = np.random.default_rng(0)
     truth, guess = rng.uniform(size=(2, 3, 6, 4)), rng.uniform(size=(2, 3, 6, 4))
-    for unbiased, reference in ((False, dcor.distance_correlation), (True, dcor.u_distance_correlation_sqr)):
+    for unbiased, reference in (
+        (False, distances.distance_correlation),
+        (True, distances.unbiased_distance_correlation),
+    ):
         found = image_distance_correlation(truth, guess, unbiased)
         rows = [[np.hstack(list(image)) for image in side] for side in (truth, guess)]  # channels side by side
         assert rows[0][0].shape == (6, 12)
-        assert found == pytest.approx([reference(t, g, method="naive") for t, g in zip(*rows, strict=True)])
+        assert found == pytest.approx([reference(t, g) for t, g in zip(*rows, strict=True)])
     assert image_distance_correlation(truth[:, 0], guess[:, 0])[1] == pytest.approx(
         distance_correlation(truth[1, 0], guess[1, 0])
     )

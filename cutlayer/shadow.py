@@ -83,7 +83,7 @@ def relive(view: View, *, first_only: bool = False) -> Iterator[Step]:
             if recipe.clip is not None:
                 nn.utils.clip_grad_norm_(parameters, recipe.clip)
             optimizer.step()
-        with torch.no_grad():
+        with torch.no_grad(), copy.deepcopy(begun.stream).scope():  # a look that its past did not take
             after = bottom.eval()(inputs)
         yield Step(message.batch.rows, gradient, sent.detach(), after, weights, _flat(parameters), slopes, inputs)
 

@@ -12,12 +12,11 @@ from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.imaging import descend, is_image, total_variation, white_box
+from cutlayer.imaging import descend, is_image, near_zero, total_variation, white_box
 from cutlayer.message import Kind
 from cutlayer.rng import Stream
 from cutlayer.view import Moment, View
 
-SMALL = 0.1  # spread of random starts
 ALIVE = 1e-4  # of the largest number behind a ReLU: below it a unit is taken to be off
 EXACT = 1e-5  # of the largest singular value: what is below it is rounding
 
@@ -140,8 +139,8 @@ class Cafe(Attack):
                 )
             return value
 
-        draw, box = (torch.rand, (0.0, 1.0)) if is_image(shape) else (torch.randn, None)
-        start = SMALL * draw((len(values), *shape), generator=rng)
+        (start,) = near_zero((1, len(values), *shape), rng)
+        box = (0.0, 1.0) if is_image(shape) else None
         return descend(objective, start, steps=self.steps, lr=self.lr, eps=1e-3, box=box)[0]
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -11,6 +10,7 @@ from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.codebook import check_codes, least_bits
 from cutlayer.defence import Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError
+from cutlayer.metrics.distance import distance_correlation
 from cutlayer.sign import Normalised, laplace_like, sign
 from cutlayer.sparse import SparseRows
 from cutlayer.wire import Encoding
@@ -123,15 +123,3 @@ class Binary(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         """Binarise."""
         return sign(weight) * weight.detach().abs().mean()
-
-
-def distance_correlation(one: Tensor, two: Tensor) -> Tensor:
-    """Distance correlation (biased), differentiable."""
-
-    def centred(values: Tensor) -> Tensor:
-        apart = torch.cdist(values, values)
-        return apart - apart.mean(0, keepdim=True) - apart.mean(1, keepdim=True) + apart.mean()
-
-    a, b = centred(one.float()), centred(two)
-    scale = (a.pow(2).mean() * b.pow(2).mean()).clamp(min=1e-12).sqrt()
-    return ((a * b).mean().clamp(min=0) / scale).clamp(min=1e-12).sqrt()

@@ -2,15 +2,13 @@
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from cutlayer._validate import positive
 from cutlayer.defence import Defence, Local
 from cutlayer.errors import ConfigError
+from cutlayer.metrics.distance import distance_correlation
 from cutlayer.sparse import SparseRows
-
-FLAT = 1e-24  # a share of the squared distances that is rounding, as in metrics.dependence
 
 
 class DistanceCorrelation(Defence):
@@ -43,25 +41,3 @@ class DistanceCorrelation(Defence):
         if local.inputs is None or isinstance(local.inputs, SparseRows) or not local.inputs.is_floating_point():
             raise ConfigError("Expected dense columns of numbers for distance-correlation; leave it out.")
         return self.weight * distance_correlation(local.inputs.flatten(1), embedding.flatten(1))
-
-
-def distance_correlation(one: Tensor, two: Tensor) -> Tensor:
-    """Distance correlation (biased, not squared), differentiable; 0 without a gradient where rows are all alike."""
-    here, there = _centred_distances(one), _centred_distances(two)
-    spread = here.square().sum() * there.square().sum()
-    ratio = (here * there).sum() / spread.where(spread > 0, 1).sqrt()
-    usable = ratio > 0
-    return ratio.where(usable, 1).sqrt().where(usable, 0)
-
-
-def _centred_distances(table: Tensor) -> Tensor:
-    """Distances less the means of row and column; zeros where nothing but rounding is left.
-
-    In float64 and not by matrix products, which would leave rounding in the place of small distances. Rows that
-    coincide get the gradient 0 from cdist.
-    """
-    table = table.double()
-    distances = torch.cdist(table, table, compute_mode="donot_use_mm_for_euclid_dist")
-    mean = distances.mean(dim=0)
-    centred = distances - mean[:, None] - mean[None, :] + mean.mean()
-    return centred if centred.square().sum() > FLAT * distances.square().sum() else centred * 0

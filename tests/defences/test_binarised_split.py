@@ -14,7 +14,7 @@ from cutlayer.checkpoint import digest
 from cutlayer.data.task import Goal
 from cutlayer.defence import Defence, Place, Role, Setting
 from cutlayer.defences import BinarisedSplit
-from cutlayer.defences.binarised_split import distance_correlation
+from cutlayer.metrics.distance import distance_correlation
 from cutlayer.plan import Plan
 from cutlayer.rng import Stream
 from cutlayer.run import Run

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import cutlayer as cl
 from cutlayer.defence import Local, Place
 from cutlayer.defences import DistanceCorrelation
-from cutlayer.defences.distance_correlation import distance_correlation
 from cutlayer.errors import ConfigError
 from cutlayer.metrics import dependence
+from cutlayer.metrics.distance import distance_correlation
 from cutlayer.sparse import SparseRows
 from tests.toy import rng
 

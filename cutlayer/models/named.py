@@ -66,9 +66,9 @@ def alexnet(features: Features, width: int, *, flat: bool = True) -> nn.Module:
     return AlexNet(_image(features), width=width if flat else None)
 
 
-def resnet18(features: Features, width: int, *, max_pool: bool = False) -> nn.Module:
-    """ResNet-18 with a stem for small images (HashVFL, FedAdOb)."""
-    return ResNet18(_image(features), width=width, max_pool=max_pool)
+def resnet18(features: Features, width: int, *, max_pool: bool = False, flat: bool = True) -> nn.Module:
+    """ResNet-18 with a stem for small images (HashVFL); flat=false sends the feature maps themselves (FedAdOb)."""
+    return ResNet18(_image(features), width=width if flat else None, max_pool=max_pool)
 
 
 def resnet20(features: Features, width: int) -> nn.Module:
@@ -110,9 +110,14 @@ def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
     return LeNetTop((maps, side, side), outputs)
 
 
-def linear_top(inputs: int, outputs: int) -> nn.Module:
-    """One linear layer (FedAdOb: AlexNet, ResNet-18, Deep & Cross)."""
-    return MLP(inputs, [outputs])
+def linear_top(inputs: int, outputs: int, *, maps: int = 0) -> nn.Module:
+    """One linear layer (FedAdOb: AlexNet, Deep & Cross); with maps=512 on the mean of each map (ResNet-18)."""
+    if not maps:
+        return MLP(inputs, [outputs])
+    if inputs % maps:
+        raise ConfigError(f"Expected {maps} maps of one size for the top linear, got {inputs} numbers; set maps=.")
+    mean = nn.Sequential(nn.Flatten(), nn.Unflatten(1, (maps, -1)), nn.AdaptiveAvgPool1d(1), nn.Flatten())
+    return nn.Sequential(*mean, nn.Linear(maps, outputs))
 
 
 def none(inputs: int, outputs: int) -> nn.Module:

@@ -1,6 +1,6 @@
 """Residual networks for small images: ResNet-18 (wide, projecting) and ResNet-20 (thin, parameter-free).
 
-Both average over all positions before the last layer, so halves and thirds of an image need no
+Both average over all positions before a last layer, so halves and thirds of an image need no
 other sizes. Weights start at random (He's rule); nothing is downloaded.
 """
 
@@ -55,20 +55,25 @@ class Subsample(nn.Module):
 class ResNet18(nn.Module):
     """ResNet-18 with a 3x3 stem of stride 1, as is usual for images of 32 x 32.
 
-    With `width` it ends in a linear layer; without, it sends the 512 averaged features, for a
-    top such as MLP(512, [classes]). `max_pool` keeps the original stem's pool (HashVFL).
+    With `width` it ends in a linear layer; without, it sends the 512 feature maps of `out_shape` (4 x 4 for 32 x 32),
+    for a top that averages each. `max_pool` keeps the original stem's pool (HashVFL).
     """
 
     def __init__(
         self, shape: tuple[int, ...] = (3, 32, 32), *, width: int | None = None, max_pool: bool = False
     ) -> None:
         super().__init__()
-        channels, _, _ = image_shape(shape, least=1)
+        channels, height, across = image_shape(shape, least=1)
         self.layers = _layers(channels, (64, 128, 256, 512), 2, True, max_pool, width)
-        self.out_shape: tuple[int, ...] = (512 if width is None else width,)
+        smaller = 16 if max_pool else 8
+        self.out_shape: tuple[int, ...] = (512, -(-height // smaller), -(-across // smaller))
+        if width is None:
+            del self.layers.mean, self.layers.flatten
+        else:
+            self.out_shape = (width,)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return (rows, width), or (rows, 512)."""
+        """Return (rows, width), or feature maps."""
         output: Tensor = self.layers(inputs)
         return output
 

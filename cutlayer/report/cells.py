@@ -1,7 +1,7 @@
 """Cells: findings that differ in the seed only, as one mean with its interval; and what they sum up to."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -90,7 +90,11 @@ class Cell:
     @property
     def accuracy(self) -> Estimate | None:
         """The model's utility over the same seeds."""
-        return estimate(row["accuracy"] for row in self.done)
+        found = estimate(row["accuracy"] for row in self.done)
+        if found is None or found.low is None or found.high is None:
+            return found
+        least = 0.0 if self.done[0]["utility_metric"] == "accuracy" else found.low  # no utility passes 1
+        return replace(found, low=max(least, found.low), high=min(1.0, found.high))
 
     @property
     def standing(self) -> Standing:

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import cutlayer as cl
-from cutlayer.attacks.gradient_clusters import GradientClusters, Seen, directions, fit
+from cutlayer.attacks.gradient_clusters import RIDGE, GradientClusters, Seen, _fits, directions, fit
 from cutlayer.auditing import attack_run
 
 
@@ -38,6 +39,18 @@ def test_without_labels_rows_are_sorted_all_the_same():
     found = fit([Seen(directions(gradients), np.arange(600))], told(labels, 3, 0), seed=0).argmax(axis=1)
     table = np.array([[((found == c) & (labels == y)).sum() for y in range(3)] for c in range(3)])
     assert table.max(axis=1).sum() > 0.9 * 600
+
+
+def test_densities_are_those_of_a_normal_distribution_with_the_pooled_covariance():
+    gradients, labels = toy(rows=300)
+    points, belief = directions(gradients), np.random.default_rng(0).dirichlet(np.ones(3), size=300)
+    mass = belief.sum(axis=0)
+    centres = belief.T @ points / mass[:, None]
+    spread = sum((belief[:, c, None] * (points - centres[c])).T @ (points - centres[c]) for c in range(3)) / 300
+    spread += RIDGE * np.trace(spread) / len(spread) * np.eye(len(spread))
+    wanted = np.stack([multivariate_normal(centre, spread).logpdf(points) for centre in centres], axis=1)
+    constant = -0.5 * points.shape[1] * np.log(2 * np.pi)
+    assert _fits(points, belief) + constant == pytest.approx(wanted, rel=1e-6)
 
 
 def test_several_messages_of_a_row_add_up():

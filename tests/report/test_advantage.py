@@ -11,6 +11,7 @@ from cutlayer.report.advantage import (
     standing,
     value_over_seeds,
 )
+from cutlayer.report.cells import Cell
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,12 @@ def test_intervals_do_not_leave_what_a_metric_can_reach():
     found = value_over_seeds([row(0.6), row(1.0)])
     assert (found.low, found.high) == (0.0, 1.0)
     assert value_over_seeds([row(0.1, metric="mse"), row(3.0, metric="mse")]).high > 1
+
+
+def test_neither_does_the_interval_of_a_models_utility():
+    rows = [{"accuracy": value, "utility_metric": "accuracy", "status": "done"} for value in (0.8, 0.99)]
+    cell = Cell("none", "", "pgd", "outcome", "shop", "bank", tuple(rows))
+    assert (cell.accuracy.low, cell.accuracy.high) == (0.0, 1.0)
 
 
 def test_one_seed_has_the_interval_of_its_rows_or_none():

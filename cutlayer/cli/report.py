@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 def report(
     study: Annotated[Path, Argument(metavar="STUDY-FOLDER", help="A study folder, from `cutlayer audit`.")],
+    picture: Annotated[
+        Path | None, Option(metavar="FILE.png", help="Also draw the matrix on one picture, for slides.")
+    ] = None,
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write report.html, report.md and findings.csv, .parquet and .json again.
@@ -20,6 +23,7 @@ def report(
 
     \b
     cutlayer report audits/digits
+    cutlayer report audits/digits --picture matrix.png
     """
     from cutlayer.cli import show
     from cutlayer.report.files import write_all
@@ -27,6 +31,8 @@ def report(
 
     record = Record.open(study) if (study / NAME).exists() or not (study / "study.toml").exists() else _so_far(study)
     written = write_all(record, study)
+    if picture:
+        written.append(_draw(record, picture))
     missing = sum(row["status"] == "missing" for row in record.every)
     if json:
         names = [path.name for path in written]
@@ -37,6 +43,19 @@ def report(
             f"The study is unfinished: {missing} of {len(record.every)} findings are missing; the report says so."
         )
     typer.echo(f"report: {study / 'report.html'}")
+
+
+def _draw(record: "Record", path: Path) -> Path:
+    """The matrix as a picture, written whole or not at all."""
+    from io import BytesIO
+
+    from cutlayer.report.cells import cells
+    from cutlayer.report.files import put
+    from cutlayer.report.overview import overview
+
+    drawn = BytesIO()
+    overview(cells(record), drawn, record.title)
+    return put(path, drawn.getvalue())
 
 
 def _so_far(folder: Path) -> "Record":

@@ -51,7 +51,8 @@ def test_a_study_file_repeats_it(study, tmp_path, capsys):
     assert first == second
     capsys.readouterr()
     assert main(["compare", str(study), str(tmp_path / "again")]) == 0
-    assert main(["report", str(study)]) == 0
+    assert main(["report", str(study), "--picture", str(tmp_path / "matrix.png")]) == 0
+    assert (tmp_path / "matrix.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_save_study_writes_the_words_and_stops(tmp_path):

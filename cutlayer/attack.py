@@ -60,13 +60,17 @@ class Asks:
 
 @dataclass(frozen=True)
 class Guess:
-    """What the attacker believes about some rows. Scores may carry the batch that they belong to."""
+    """What the attacker believes about some rows. Scores may carry the batch that they belong to.
+
+    `unordered`: which guess is of which row of its group is not known; the judge pairs them as fits best.
+    """
 
     rows: Tensor
     values: Tensor
     form: Form
     groups: Tensor | None = None
     wanted: int = 0  # the class that submissions are to bring about
+    unordered: bool = False
 
 
 class Attack:

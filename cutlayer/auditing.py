@@ -16,11 +16,13 @@ from torch import Tensor
 from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
+from cutlayer.errors import Inapplicable
+from cutlayer.horizontal.federation import Federated, whole_rows
 from cutlayer.judge import Finding, Secret, judge
 from cutlayer.message import Kind, Phase
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.party import FeatureParty, Submitter
-from cutlayer.rehearsal import shadow_of
+from cutlayer.rehearsal import outside, shadow_of
 from cutlayer.report.html import html
 from cutlayer.report.record import COLUMNS, WORDS, Record
 from cutlayer.run import Run, write_text
@@ -28,7 +30,7 @@ from cutlayer.session import Session
 from cutlayer.shadow import course
 from cutlayer.training import train, using_threads
 from cutlayer.transcript import Transcript
-from cutlayer.view import Known, View
+from cutlayer.view import Known, Shadow, View
 
 OnGuess = Callable[[Attack, Guess, Finding], None]
 
@@ -58,6 +60,29 @@ def secret_of(run: Run, shadow: Task | None = None) -> Secret:
     )
 
 
+def secret_of_client(run: Federated, name: str) -> Secret:
+    """The truth about a client of horizontal learning, for the judge alone."""
+    client, values = run.clients[name], whole_rows(run.task)
+    embeddings = run.view(name).channel(Kind.EMBEDDING, Phase.PREDICT, peer=name).read()[:2]
+
+    def shadow(parties: frozenset[str], count: int, shared: bool, seed: int) -> Shadow:
+        rows = outside(run.task, count, seed)
+        return Shadow(rows, {name: values[rows]}, run.task.labels[rows], _no_rehearsal)
+
+    return Secret(
+        run.task.labels,
+        {name: values},
+        {name: deepcopy(client.bottom).eval()},
+        deepcopy(client.top).cpu().eval(),
+        {name: Known(*embeddings)},
+        shadow=shadow,
+    )
+
+
+def _no_rehearsal(seed: int, epochs: int, defended: bool) -> View:
+    raise Inapplicable("vertical-only")
+
+
 def predict_with(run: Run, rows: Tensor, submissions: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Predict jointly while some parties submit what they like; outputs, and which rows were flagged."""
     label = run.session.label_party
@@ -75,7 +100,7 @@ def predict_with(run: Run, rows: Tensor, submissions: Mapping[str, Tensor]) -> t
 
 
 def attack_run(
-    run: Run,
+    run: Run | Federated,
     attacks: Iterable[Attack],
     *,
     by: str | None = None,
@@ -85,7 +110,19 @@ def attack_run(
     on_guess: OnGuess = lambda attack, guess, finding: None,
 ) -> list[Finding]:
     """Attack a finished run. `by` names the attacking party, else the first that fits each attack. Attacks that
-    practise do so on a `shadow` task of the same kind, else on test rows."""
+    practise do so on a `shadow` task of the same kind, else on test rows. In horizontal learning the server attacks,
+    and `by` names the client that it is after, else the first."""
+    if isinstance(run, Federated):
+        name = by or next(iter(run.clients))
+        seen, every = run.view(name), run.view(name, predict=torch.cat([run.task.train, run.task.test]))
+        with using_threads(threads):
+            return judge(
+                attacks,
+                lambda attack: every if attack.asks.frozen_train else seen,
+                secret_of_client(run, name),
+                seed=seed,
+                on_guess=on_guess,
+            )
     views: dict[tuple[str, bool], View] = {}
 
     def view_for(attack: Attack) -> View:
@@ -162,16 +199,18 @@ def audit(
     attacks: Sequence[Attack],
     seeds: Iterable[int] = (0,),
     progress: Callable[[str], None] = lambda text: None,
-    on_run: Callable[[str, int, Run], None] = lambda name, seed, run: None,
+    trainer: Callable[..., Run | Federated] = train,
+    on_run: Callable[[str, int, Any], None] = lambda name, seed, run: None,
     on_guess: Callable[[str, int, Attack, Guess, Finding], None] = lambda name, seed, attack, guess, finding: None,
     **options: Any,
 ) -> Report:
-    """Train once per defence and seed, run every attack on each run, and report. `options` go to `train`."""
+    """Train once per defence and seed, run every attack on each run, and report. `options` go to `train`, or to
+    another `trainer`: `horizontal.federate`."""
     report = Report()
     for name, chosen in defences.items():
         for seed in seeds:
             progress(f"training with defence {name}, seed {seed}")
-            run = train(task, defences=chosen, seed=seed, **{"keep": "ends"} | options)
+            run = trainer(task, defences=chosen, seed=seed, **{"keep": "ends"} | options)
             on_run(name, seed, run)
             utility = "accuracy" if "accuracy" in run.metrics else "r2"
             progress(f"attacking defence {name}, seed {seed}")

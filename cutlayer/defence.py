@@ -32,6 +32,7 @@ class Place(Enum):
 
     EMBEDDING = "embedding"  # at a feature party, before it is sent
     GRADIENT = "gradient"  # at the label party, before it is sent
+    UPDATE = "update"  # at a client of horizontal learning: the change of shared weights, or their gradient
     LOGITS = "logits"  # at the label party: the loss's gradient at the logits, before it flows back
 
 
@@ -46,6 +47,7 @@ class Setting:
     rng: Generator  # private to the party
     shared_seed: int  # the run's seed, known to all parties
     private_seed: int = 0  # a seed that only this party knows
+    rows: int = 0  # of the party's table; batches name rows by their number in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Local:
     retrace: Callable[[Tensor], Tensor] | None = None  # for a defence that `retraces`, where a gradient is sent:
     # the gradient that would be sent if this were the loss's gradient at the logits
     outputs: Tensor | None = None  # at the label party, beside `retrace`: the logits
+    top: nn.Module | None = None  # at the label party, for `relabel`: where a defence finds the module it put there
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,11 @@ class Defence:
 
     def labels(self, labels: Tensor, setting: Setting) -> Tensor:
         """Return the labels to train on instead (called once): class numbers, or a row of weights per class."""
+        return labels
+
+    def relabel(self, labels: Tensor, outputs: Tensor, local: Local) -> Tensor:
+        """Return the labels to train this batch on instead (at the label party, for every batch): class numbers, or a
+        row of weights per class. `outputs` are the logits, detached. It is to `labels` as `inputs` is to `features`."""
         return labels
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:

@@ -11,10 +11,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import scipy
 import torch
 from torch import Generator, Tensor, nn
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.defence import Role
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.metrics.columns import agreement, best_match, correlations, two_valued, with_sums
@@ -87,7 +89,7 @@ def judge(
     findings = []
     for attack in attacks:
         view = view_for(attack)
-        if reason := attack.applies(view.manifest):
+        if reason := _elsewhere(attack, view) or attack.applies(view.manifest):
             findings.append(_inapplicable(attack, view, reason))
             continue
         for victim in victims(attack, view):
@@ -104,6 +106,12 @@ def judge(
                 on_guess(attack, guess, finding)
             findings.append(finding)
     return findings
+
+
+def _elsewhere(attack: Attack, view: View) -> str | None:
+    """In horizontal learning the server attacks, and clients' rows are what it is after."""
+    vertical = attack.by is not Role.LABEL_PARTY or attack.target is not Target.FEATURES
+    return "vertical-only" if view.manifest.shares and vertical else None
 
 
 def victims(attack: Attack, view: View) -> list[str]:
@@ -189,6 +197,8 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
     elif guess.form is Form.VALUES:
         truth = _dense(secret.features[view.victim], rows)
+        if guess.unordered and guess.groups is not None:
+            values = _paired(truth, values.reshape(truth.shape), guess.groups[fresh])
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
         baseline, name = best_values(_inputs(view, rows), told_inputs, told, truth)
         metric, value, low, high = "mse", *mean_interval(errors)
@@ -222,6 +232,16 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         detail=detail,
         extras=extras,
     )
+
+
+def _paired(truth: Tensor, values: Tensor, groups: Tensor) -> Tensor:
+    """Values in the order in which they fit the truth best, group by group."""
+    found = values.clone()
+    for group in groups.unique():
+        here = (groups == group).nonzero()[:, 0]
+        apart = torch.cdist(truth[here].flatten(1).double(), values[here].flatten(1).double()).square()
+        found[here] = values[here[torch.from_numpy(scipy.optimize.linear_sum_assignment(apart.numpy())[1])]]
+    return found
 
 
 def _columns(places: Iterable[int], values: Any, baselines: Any) -> dict[str, list[float]]:

@@ -20,6 +20,8 @@ class Kind(Enum):
     SHARE = "share"  # numbers under a mask, on their way through a protocol
     POINTS = "points"  # blinded ids, and tags of ids, while rows are aligned
     SUM = "sum"  # what a protocol opened to a party: a note to itself, which crosses nothing
+    WEIGHTS = "weights"  # of a model, as one vector: what is shared in horizontal learning
+    UPDATE = "update"  # the gradient of shared weights, as one vector
 
 
 class Phase(Enum):

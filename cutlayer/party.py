@@ -99,6 +99,7 @@ class Defended(Trainee):
         self.penalties = changes(defences, "penalty")
         self.inspectors = changes(defences, "inspect")
         self.mixers = changes(defences, "inputs")
+        self.relabellers = changes(defences, "relabel")
         self.retraces = any(defence.retraces for defence in self.protectors)
         self.encodings = {place: encoding_of(defences, place) for place in Place}
         self._replace_optimiser(changes(defences, "optimiser"))
@@ -264,7 +265,7 @@ class LabelParty(Defended):
             outputs = self.top(meeting.joint)
         if batch.phase is not Phase.TRAIN:
             return cast(Tensor, outputs)
-        targets = self.labels.index_select(0, batch.rows)
+        targets = self._targets(outputs, batch)
         loss = loss_of(outputs, targets)
         if self.penalties:
             for name, embedding in meeting.arrived.items():
@@ -288,6 +289,13 @@ class LabelParty(Defended):
         self.update()
         yield from self.cut.scatter(self.roster, batch, gradients, self.encodings[Place.GRADIENT])
         return loss.detach()
+
+    def _targets(self, outputs: Tensor, batch: Batch) -> Tensor:
+        """The batch's labels, as defences leave them."""
+        targets = self.labels.index_select(0, batch.rows)
+        for defence in self.relabellers:
+            targets = defence.relabel(targets, outputs.detach(), self.local(Place.LOGITS, batch, top=self.top))
+        return targets
 
     def _backward_protected(self, loss: Tensor, outputs: Tensor, local: Local) -> None:
         """Let defences change the gradient at the logits, then carry it on through top and own bottom."""

@@ -113,6 +113,15 @@ def passport_layers(model: nn.Module) -> list[PassportLayer]:
     return [layer for layer in model.modules() if isinstance(layer, PassportLayer)]
 
 
+def layer_input(model: nn.Module, layer: PassportLayer, rows: Tensor) -> Tensor:
+    """What reaches a layer of a model that is given some rows."""
+    seen: list[Tensor] = []
+    handle = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    model(rows)
+    handle.remove()
+    return seen[0]
+
+
 def without_passports(model: nn.Module, rng: Generator) -> nn.Module:
     """A copy of a model as others may come to know it: all weights, and guesses in place of secret means."""
     model = copy.deepcopy(model)

@@ -105,17 +105,17 @@ def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
     """Make a party's columns and bottom, as its defences leave them."""
     values = features.values
     for defence in plan.defences:
-        values = defence.features(values, _setting(name, "features", facts, plan))
+        values = defence.features(values, _setting(name, "features", len(values), facts, plan))
     features = replace(features, values=values)
     bottom = _bottom(name, features, facts, plan)
-    return Part(features, bottom, _shape(bottom, features))
+    return Part(features, bottom, shape_of(bottom, features))
 
 
 def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
     """Make a feature party, which needs to know nothing of the others' columns."""
     values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
     kind = GreedyParty if name == plan.greedy else EagerParty if plan.lookahead else FeatureParty
-    return kind(name, values, bottom, **_common(name, facts, plan))
+    return kind(name, values, bottom, **_common(name, len(values), facts, plan))
 
 
 def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan) -> LabelParty:
@@ -123,18 +123,18 @@ def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], 
     name = facts.roster.label_party
     with Stream(_own_seed(plan), name, "init", "top").scope():
         joint = plan.cut.shape([shapes[party] for party in facts.roster.order])
-        top = _made(plan.top, prod(joint), facts.outputs)
+        top = made(plan.top, prod(joint), facts.outputs)
         for defence in plan.defences:
-            top = defence.model(top, _setting(name, "top", facts, plan))
+            top = defence.model(top, _setting(name, "top", len(labels), facts, plan))
     for defence in plan.defences:
-        labels = defence.labels(labels, _setting(name, "labels", facts, plan))
+        labels = defence.labels(labels, _setting(name, "labels", len(labels), facts, plan))
     return LabelParty(
         name,
         labels.to(plan.device),
         top.to(plan.device),
         features=None if part is None else part.features.values.to(plan.device),
         bottom=None if part is None else part.bottom.to(plan.device),
-        **_common(name, facts, plan),
+        **_common(name, len(labels), facts, plan),
     )
 
 
@@ -160,13 +160,13 @@ def embedding_width(classes: int, plan: Plan) -> int:
     return width
 
 
-def _common(name: str, facts: Facts, plan: Plan) -> dict[str, Any]:
+def _common(name: str, rows: int, facts: Facts, plan: Plan) -> dict[str, Any]:
     return {
         "cut": deepcopy(plan.cut),
         "roster": facts.roster,
         "recipe": plan.recipe,
         "stream": Stream(_own_seed(plan), name, device=plan.device),
-        "setting": _setting(name, "", facts, plan),
+        "setting": _setting(name, "", rows, facts, plan),
         "defences": plan.defences,
     }
 
@@ -180,7 +180,7 @@ def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Modul
         else:
             bottom = plan.bottoms(features, embedding_width(facts.classes, plan))
         for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(name, "bottom", facts, plan))
+            bottom = defence.model(bottom, _setting(name, "bottom", len(features.values), facts, plan))
     return bottom
 
 
@@ -188,18 +188,19 @@ def _own_seed(plan: Plan) -> int:
     return plan.seed if plan.private_seed is None else plan.private_seed
 
 
-def _made(top: Top, width: int, outputs: int) -> nn.Module:
+def made(top: Top, width: int, outputs: int) -> nn.Module:
+    """A top: a copy of a module, or what a function makes."""
     return deepcopy(top) if isinstance(top, nn.Module) else top(width, outputs)
 
 
-def _setting(name: str, part: str, facts: Facts, plan: Plan) -> Setting:
+def _setting(name: str, part: str, rows: int, facts: Facts, plan: Plan) -> Setting:
     role = Role.LABEL_PARTY if name == facts.roster.label_party else Role.FEATURE_PARTY
     own = _own_seed(plan)
     rng = generator(own, name, "defence", part)
-    return Setting(name, role, part, facts.classes, rng, plan.seed, derive(own, name, "private"))
+    return Setting(name, role, part, facts.classes, rng, plan.seed, derive(own, name, "private"), rows)
 
 
-def _shape(bottom: nn.Module, features: Features) -> Shape:
+def shape_of(bottom: nn.Module, features: Features) -> Shape:
     """Shape of one row's embedding, found by embedding two rows with a copy of the module."""
     try:
         with torch.no_grad(), Stream(0, "shape").scope():

@@ -26,7 +26,7 @@ def shadow_of(
     """Shadow rows for some attackers: those of a `given` task, or `count` test rows (all, if there are fewer)."""
     rows = torch.empty(0, dtype=torch.int64)
     if given is None:
-        rows = _outside(run.task, count, seed)
+        rows = outside(run.task, count, seed)
         given = _only(run.task, rows)
     else:
         _fits(given, run.task)
@@ -70,7 +70,7 @@ def _rehearser(task: Task, plan: Plan, parties: frozenset[str], shared: bool) ->
     return rehearse
 
 
-def _outside(task: Task, count: int, seed: int) -> Tensor:
+def outside(task: Task, count: int, seed: int) -> Tensor:
     """Test rows at random, but one of every class first."""
     order = task.test[torch.randperm(len(task.test), generator=generator(seed, "shadow rows"))]
     if task.classes:

@@ -32,6 +32,7 @@ class Manifest:
     cut: Cut
     seed: int = 0  # the run's: mini-batches and shared codes follow from it
     defences: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()  # in horizontal learning, the parts of a client's model that are averaged
 
     @property
     def label_party(self) -> str:

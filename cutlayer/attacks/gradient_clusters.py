@@ -157,8 +157,8 @@ def _settle(seen: Sequence[Seen], prior: Array, belief: Array) -> tuple[Array, f
 def _fits(points: Array, belief: Array) -> Array:
     """Log-density of every point under every class, with means and covariance as the belief has them.
 
-    Points lie along their principal axes, so their covariance is diagonal, and that within classes differs from it by as
-    many rank-one terms as there are classes: Woodbury's identity inverts it at the cost of the classes, not the axes.
+    Points lie along their principal axes, so their covariance is diagonal, and that within classes differs from it by
+    as many rank-one terms as there are classes: Woodbury's identity inverts it at the cost of these, not of the axes.
     """
     count, axes = points.shape
     mass = belief.sum(axis=0) + 1e-9

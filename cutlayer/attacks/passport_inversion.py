@@ -11,7 +11,7 @@ from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
 from cutlayer.imaging import invert, is_image, misfit, near_zero, predicted, white_box
 from cutlayer.message import Kind, Phase
-from cutlayer.passport import PassportLayer, passport_layers
+from cutlayer.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
 
@@ -131,15 +131,6 @@ class PassportInversion(Attack):
             value = float(misfit(bottom, x, target, tv=self.tv, l2=self.l2).mean())
         handle.remove()
         return x.detach(), value
-
-
-def layer_input(bottom: nn.Module, layer: PassportLayer, rows: Tensor) -> Tensor:
-    """What reaches a layer."""
-    seen: list[Tensor] = []
-    handle = layer.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
-    bottom(rows)
-    handle.remove()
-    return seen[0]
 
 
 def _together(view: View, rows: Tensor) -> Tensor:

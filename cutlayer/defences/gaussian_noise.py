@@ -11,7 +11,7 @@ from cutlayer.rng import normal_like
 
 
 class GaussianNoise(Defence):
-    """Add N(0, std^2) to every entry of an embedding or of a gradient.
+    """Add N(0, std^2) to every entry of an embedding or of a gradient, or in horizontal learning of an update.
 
     `std` is in units of the message as sent. The loss is a mean over the batch, so a gradient's
     entries carry a factor 1/B: on gradients the same `std` bites B times harder than it would on
@@ -36,11 +36,11 @@ class GaussianNoise(Defence):
         self,
         *,
         std: float = 0.1,
-        on: Literal["embedding", "gradient"] = "embedding",
+        on: Literal["embedding", "gradient", "update"] = "embedding",
         clip: float | None = None,
     ) -> None:
         non_negative("std", std)
-        one_of("on", on, ("embedding", "gradient"))
+        one_of("on", on, ("embedding", "gradient", "update"))
         if clip is not None:
             positive("clip", clip)
         self.std = std
@@ -52,6 +52,7 @@ class GaussianNoise(Defence):
         if local.place.value != self.on:
             return payload
         if self.clip is not None:
-            longest = torch.linalg.vector_norm(payload.detach().flatten(1), dim=1).max()
+            rows = payload.detach()[None] if payload.dim() == 1 else payload.detach().flatten(1)  # an update is one
+            longest = torch.linalg.vector_norm(rows, dim=1).max()
             payload = payload * (self.clip / longest).clamp(max=1.0)  # a zero batch: infinity, so 1
         return payload + self.std * normal_like(payload, local.rng)

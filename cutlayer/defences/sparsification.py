@@ -15,7 +15,8 @@ class Sparsification(Defence):
     (k + 1)-th largest. Rows are not looked at one by one: a row of small entries may be sent as zeros. Entries that
     tie with the (k + 1)-th are dropped, so a batch whose entries are all of one size is sent as zeros, and so is one
     with fewer than 1 / share entries; with `share=1` everything is sent. What was dropped is not kept for later.
-    A feature party back-propagates through the entries that it sent (`on=embedding`).
+    A feature party back-propagates through the entries that it sent (`on=embedding`). In horizontal learning it is
+    the update of shared weights that is thinned out (`on=update`).
 
     Guarantee: none (heuristic).
     Does not hide: the largest entries, which are those that tell most: signs, directions and lengths of rows that
@@ -28,10 +29,10 @@ class Sparsification(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("share=0.5", "share=0.1", "share=0.01")
 
-    def __init__(self, *, share: float = 0.1, on: Literal["gradient", "embedding"] = "gradient") -> None:
+    def __init__(self, *, share: float = 0.1, on: Literal["gradient", "embedding", "update"] = "gradient") -> None:
         positive("share", share)
         probability("share", share)
-        one_of("on", on, ("gradient", "embedding"))
+        one_of("on", on, ("gradient", "embedding", "update"))
         self.share = share
         self.on = on
 

@@ -4,7 +4,8 @@ from cutlayer.models.alexnet import AlexNet, AlexNetTop
 from cutlayer.models.bert import Bert
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.models.lenet import LeNet, LeNetTop
+from cutlayer.models.first_layer import FirstLayer
+from cutlayer.models.lenet import LeNet, LeNetRest, LeNetTop
 from cutlayer.models.mlp import MLP
 from cutlayer.models.resnet import ResNet18, ResNet20
 from cutlayer.models.sparse_linear import SparseLinear
@@ -16,7 +17,9 @@ __all__ = [
     "AlexNetTop",
     "Bert",
     "DeepCross",
+    "FirstLayer",
     "LeNet",
+    "LeNetRest",
     "LeNetTop",
     "ResNet18",
     "ResNet20",

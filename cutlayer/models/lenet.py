@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least
 from cutlayer.errors import ConfigError
 from cutlayer.models._shape import image_shape
+from cutlayer.models.mlp import CURVES, Activation
 
 
 class LeNet(nn.Module):
@@ -64,7 +65,12 @@ class LeNetTop(nn.Module):
     """
 
     def __init__(
-        self, shape: tuple[int, ...] = (16, 8, 8), outputs: int = 10, *, widths: tuple[int, int] = (120, 84)
+        self,
+        shape: tuple[int, ...] = (16, 8, 8),
+        outputs: int = 10,
+        *,
+        widths: tuple[int, int] = (120, 84),
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         channels, height, across = image_shape(shape, least=2)
@@ -73,15 +79,41 @@ class LeNetTop(nn.Module):
             raise ConfigError(f"Expected widths={widths} to be two numbers, one per hidden layer.")
         at_least("widths", min(widths), 1)
         self.shape = (channels, height, across)
-        self.pool = nn.MaxPool2d(2)
+        self.pool = nn.MaxPool2d(2) if activation == "relu" else nn.AvgPool2d(2)  # smooth, if anything is
+        self.activation = nn.Sequential(*CURVES[activation]())
         self.fc1 = nn.Linear(channels * (height // 2) * (across // 2), widths[0])
         self.fc2 = nn.Linear(widths[0], widths[1])
         self.fc3 = nn.Linear(widths[1], outputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return (rows, outputs)."""
-        hidden = self.fc1(self.pool(inputs.reshape(-1, *self.shape)).flatten(1)).relu()
-        output: Tensor = self.fc3(self.fc2(hidden).relu())
+        hidden = self.activation(self.fc1(self.pool(inputs.reshape(-1, *self.shape)).flatten(1)))
+        output: Tensor = self.fc3(self.activation(self.fc2(hidden)))
+        return output
+
+
+class LeNetRest(nn.Module):
+    """All of LeNet but its first convolution: conv 5x5, activation, then a LeNetTop. `shape` is a FirstLayer's."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...] = (8, 12, 12),
+        outputs: int = 10,
+        *,
+        maps: int = 16,
+        activation: Activation = "relu",
+    ) -> None:
+        super().__init__()
+        channels, height, across = image_shape(shape, least=6)
+        at_least("maps", maps, 1)
+        self.shape = (channels, height, across)
+        self.conv = nn.Conv2d(channels, maps, 5)
+        self.activation = nn.Sequential(*CURVES[activation]())
+        self.rest = LeNetTop((maps, height - 4, across - 4), outputs, activation=activation)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return (rows, outputs)."""
+        output: Tensor = self.rest(self.activation(self.conv(inputs.reshape(-1, *self.shape))))
         return output
 
 

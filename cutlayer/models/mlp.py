@@ -15,10 +15,11 @@ from cutlayer.errors import ConfigError
 from cutlayer.models.sparse_linear import SparseLinear
 from cutlayer.sparse import SparseRows
 
-Activation = Literal["relu", "tanh", "none"]
+Activation = Literal["relu", "tanh", "sigmoid", "none"]
 CURVES: dict[Activation, Callable[[], list[nn.Module]]] = {
     "relu": lambda: [nn.ReLU()],
     "tanh": lambda: [nn.Tanh()],
+    "sigmoid": lambda: [nn.Sigmoid()],
     "none": lambda: [],
 }
 

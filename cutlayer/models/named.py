@@ -18,7 +18,8 @@ from cutlayer.models.alexnet import AlexNet
 from cutlayer.models.bert import Bert
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.models.lenet import LeNet, LeNetTop
+from cutlayer.models.first_layer import FirstLayer
+from cutlayer.models.lenet import LeNet, LeNetRest, LeNetTop
 from cutlayer.models.mlp import MLP, Activation
 from cutlayer.models.resnet import ResNet18, ResNet20
 from cutlayer.sparse import SparseRows
@@ -59,6 +60,13 @@ def linear(features: Features, width: int, *, bias: bool = False) -> nn.Module:
 def lenet(features: Features, width: int, *, batch_norm: bool = True, flat: bool = True) -> nn.Module:
     """Two convolutions, then a linear layer; flat=false sends the feature maps themselves (FedAdOb)."""
     return LeNet(_image(features), width=width if flat else None, batch_norm=batch_norm)
+
+
+def first_layer(
+    features: Features, width: int, *, maps: int = 8, batch_norm: bool = True, activation: Activation = "relu"
+) -> nn.Module:
+    """One convolution, for clients that share the rest (FedAdOb in horizontal learning); `--width` does not matter."""
+    return FirstLayer(_image(features), maps=maps, batch_norm=batch_norm, activation=activation)
 
 
 def alexnet(features: Features, width: int, *, flat: bool = True) -> nn.Module:
@@ -110,6 +118,14 @@ def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
     return LeNetTop((maps, side, side), outputs)
 
 
+def lenet_rest(inputs: int, outputs: int, *, maps: int = 8, activation: Activation = "relu") -> nn.Module:
+    """All of LeNet but its first convolution, for square maps of a `first-layer` (FedAdOb in horizontal learning)."""
+    side = isqrt(inputs // maps)
+    if maps * side * side != inputs:
+        raise ConfigError(f"Expected {maps} square maps for the top lenet-rest, got {inputs} numbers; set maps=.")
+    return LeNetRest((maps, side, side), outputs, activation=activation)
+
+
 def linear_top(inputs: int, outputs: int, *, maps: int = 0) -> nn.Module:
     """One linear layer (FedAdOb: AlexNet, Deep & Cross); with maps=512 on the mean of each map (ResNet-18)."""
     if not maps:
@@ -132,6 +148,7 @@ BOTTOMS: dict[str, Callable[..., nn.Module]] = {
     "mlp": mlp,
     "linear": linear,
     "lenet": lenet,
+    "first-layer": first_layer,
     "alexnet": alexnet,
     "resnet18": resnet18,
     "resnet20": resnet20,
@@ -143,6 +160,7 @@ TOPS: dict[str, Callable[..., nn.Module]] = {
     "mlp": mlp_top,
     "relu-mlp": relu_mlp,
     "lenet": lenet_top,
+    "lenet-rest": lenet_rest,
     "linear": linear_top,
     "none": none,
 }

@@ -40,6 +40,7 @@ def keep_for_serving(store: Store, place: Place) -> None:
     facts = {
         "trained": place.trained,
         "classes": place.classes,
+        "rows": 0 if holding.labels is None else len(holding.labels),
         "shapes": {party: list(shape) for party, shape in place.shapes.items()},
         "mean": mean,
         "spread": spread,
@@ -63,6 +64,7 @@ class Trained:
     shapes: Mapping[str, Shape]
     mean: float
     spread: float
+    rows: int  # of the label party's table in training, at the label party; a module may remember something of each
     fitted: FittedTable | None
 
     @classmethod
@@ -90,6 +92,7 @@ class Trained:
                 {party: tuple(shape) for party, shape in facts["shapes"].items()},
                 float(facts["mean"]),
                 float(facts["spread"]),
+                int(facts.get("rows", 2)),
                 fitted,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -112,7 +115,8 @@ class Trained:
             raise RunError(f"Expected embeddings of shape {self.shapes.get(self.name)}, got {part.shape}: train again.")
         party: FeatureParty | LabelParty
         if self.file.is_label_party:
-            labels = torch.zeros(2, dtype=torch.int64 if self.classes else torch.float32)  # prediction needs none
+            kind = torch.int64 if self.classes else torch.float32
+            labels = torch.zeros(self.rows, dtype=kind)  # prediction needs none but their number
             party = label_party(labels, part, self.shapes, facts, self.plan)
         else:
             assert part is not None

@@ -42,7 +42,7 @@ def test_without_labels_rows_are_sorted_all_the_same():
 
 
 def test_densities_are_those_of_a_normal_distribution_with_the_pooled_covariance():
-    gradients, labels = toy(rows=300)
+    gradients, _ = toy(rows=300)
     points, belief = directions(gradients), np.random.default_rng(0).dirichlet(np.ones(3), size=300)
     mass = belief.sum(axis=0)
     centres = belief.T @ points / mass[:, None]

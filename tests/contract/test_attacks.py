@@ -13,7 +13,7 @@ from cutlayer.attack import Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
 from cutlayer.spec import describe, find, parse
-from tests.toy import World, rng, world
+from tests.toy import Sharing, World, rng, sharing, world
 
 FOUND = find(cutlayer.attacks, Attack)
 ROOT = Path(__file__).parents[2]
@@ -62,9 +62,10 @@ def attack(request):
     return parse(f"{name}:{quick}", cutlayer.attacks, Attack, "attack")  # as a quick audit runs it
 
 
-def fitting(attack: Attack) -> tuple[World, Guess]:
+def fitting(attack: Attack) -> tuple[World | Sharing, Guess]:
     """The first toy federation that an attack applies to, and what it guesses there."""
-    for toy in (world(2), world(3), world(0), world(3, hashed=True), world(8), world(2, passports=True)):  # of width 8
+    worlds = (world(2), world(3), world(0), world(3, hashed=True), world(8), world(2, passports=True))  # of width 8
+    for toy in (*worlds, sharing()):
         with suppress(Inapplicable):
             if attack.applies(toy.manifest) is None:
                 return toy, attack.run(toy.view_for(attack), rng(1))

@@ -22,6 +22,7 @@ LAYERS = {
         "passport",
         "crypto",
         "cores",
+        "weights",
     ),
     1: (
         "transcript",
@@ -38,7 +39,7 @@ LAYERS = {
     ),
     2: ("party", "greedy", "cuts", "defences", "attacks", "align"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
-    4: ("run", "training", "rehearsal", "auditing", "words", "report", "study", "papers", "bench", "net"),
+    4: ("run", "training", "rehearsal", "auditing", "words", "report", "study", "papers", "bench", "net", "horizontal"),
     5: ("cli", "__main__", "__init__"),
 }
 LAYER = {name: level for level, names in LAYERS.items() for name in names}

@@ -35,6 +35,8 @@ CASES = {
     "DeepCross": (lambda: models.DeepCross([Column("age"), CITY]), torch.tensor([[0.5, 2.0], [0.1, 0.0]])),
     "LeNet": (lambda: models.LeNet(GREY, width=3), image(GREY)),
     "LeNetTop": (lambda: models.LeNetTop((16, 8, 7)), image((16, 8, 7))),
+    "LeNetRest": (lambda: models.LeNetRest((8, 12, 11), activation="sigmoid"), image((8, 12, 11))),
+    "FirstLayer": (lambda: models.FirstLayer(GREY, activation="tanh"), image(GREY)),
     "ResNet18": (lambda: models.ResNet18(COLOUR, max_pool=True), image(COLOUR)),
     "ResNet20": (lambda: models.ResNet20(COLOUR, width=3), image(COLOUR)),
     "SparseLinear": (lambda: models.SparseLinear(7, 3), SPARSE),

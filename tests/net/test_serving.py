@@ -93,9 +93,10 @@ def outputs_of(answers):
         (("bank", "shop"), 'defences = ["hash:bits=8", "abnormal-codes"]'),
         (("bank", "shop"), 'defences = ["column-noise", "max-norm"]'),
         (("bank", "shop"), 'bottom = "linear:bias=false"\ndefences = ["masquerade:rank=2"]'),
+        (("bank", "shop"), 'defences = ["label-dp:stages=2,first=1"]'),
         (("bank", "shop"), 'cut = "secure-sum"\nbottom = "linear"'),
     ],
-    ids=["concat", "sum-of-three", "labels-only", "hash", "column-noise", "masquerade", "secure-sum"],
+    ids=["concat", "sum-of-three", "labels-only", "hash", "column-noise", "masquerade", "label-dp", "secure-sum"],
 )
 def test_predictions_are_those_of_the_trained_session_bit_for_bit(tmp_path, parties, run):
     files, session, ids = federation(tmp_path, parties=parties, run=run)

@@ -1,0 +1,228 @@
+"""Rounds: against a loop in plain torch, with clients that fail, and what may leave a client."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, one_hot
+
+import cutlayer as cl
+from cutlayer.attacks import Decoder, ModelInversion
+from cutlayer.auditing import attack_run
+from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
+from cutlayer.defences.insta_hide import mixture
+from cutlayer.errors import ConfigError, DataError
+from cutlayer.horizontal import Answer, federate
+from cutlayer.horizontal.federation import DEFAULT, Federation, client_of, server_of
+from cutlayer.message import Kind
+from cutlayer.plan import Plan
+from cutlayer.weights import pack
+
+TASK = cl.data.digits(parties=1, label_party="server")
+RECIPE = cl.Recipe(batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.05)
+
+
+def run(**options):
+    return federate(TASK, **{"clients": 3, "rounds": 2, "recipe": RECIPE} | options)
+
+
+def federation(**options):
+    return Federation(plan=Plan(recipe=replace(RECIPE, epochs=2)), **{"clients": 3} | options)
+
+
+def test_it_equals_a_loop_in_plain_torch():
+    """FedAvg written out: copy, SGD over the client's batches, weighted mean."""
+    found = run(weighted=True)
+    settings = federation()
+    server, clients = server_of(TASK, settings), [client_of(TASK, settings, name) for name in settings.names]
+    weights = server.weights
+    for turn in range(2):
+        sums, total = torch.zeros_like(weights, dtype=torch.float64), 0
+        for client in clients:
+            client.take(weights)
+            model = torch.nn.Sequential(client.bottom, client.top).train()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+            for rows in client._batches(turn):
+                optimizer.zero_grad()
+                cross_entropy(model(client.features[rows]), client.labels[rows]).backward()
+                optimizer.step()
+            sums, total = sums + pack([model]).double() * len(client.rows), total + len(client.rows)
+        weights = (sums / total).float()
+    assert found.server.weights == pytest.approx(weights, abs=1e-6)
+
+
+def test_identical_clients_are_one_client():
+    settings = federation(clients=1)
+    alone = client_of(TASK, settings, "client0")
+    weights = server_of(TASK, settings).weights
+    one, two = (deepcopy(alone).fit(weights, 0) for _ in range(2))
+    server = server_of(TASK, settings)
+    server.merge({"a": one, "b": two})
+    assert torch.equal(server.weights, one.payload)
+
+
+def test_the_same_arguments_give_the_same_bits():
+    assert torch.equal(run().server.weights, run().server.weights)
+    assert not torch.equal(run().server.weights, run(seed=1).server.weights)
+
+
+def test_it_learns_and_splitfed_learns_the_same():
+    averaged, split = (run(method=method, rounds=15) for method in ("fedavg", "splitfed"))
+    assert averaged.metrics["accuracy"] > 0.9
+    assert torch.equal(averaged.server.weights, split.server.weights)
+    kinds = {(c.sender, c.receiver, c.kind) for c in split.view("client0").channels}
+    assert ("client0", "server", Kind.EMBEDDING) in kinds and ("server", "client0", Kind.GRADIENT) in kinds
+    assert not any(kind is Kind.WEIGHTS for _, _, kind in kinds)  # bottoms are averaged by somebody else
+
+
+@pytest.mark.parametrize("exchange", ["weights", "gradients"])
+def test_a_private_bottom_never_leaves_the_client(exchange):
+    """Nothing that was serialised holds a bottom's weights, nor its passports' means; and sizes leave no room."""
+    passport = Passport(mean_range=10.0, variance=1.0, where="bottom")
+    found = run(method="private-bottom", exchange=exchange, defences=[passport], keep="all")
+    tops = {len(pack([client.top])) for client in found.clients.values()}
+    for channel in found.transcript.channels.values():
+        for message in channel.messages():
+            assert {len(message.payload)} == tops
+            for client in found.clients.values():
+                for entry in client.bottom.state_dict().values():
+                    if entry.is_floating_point() and entry.numel() > 3:
+                        windows = message.payload.unfold(0, 4, 1)
+                        assert not (windows == entry.flatten()[:4]).all(dim=1).any()
+    bottoms = [client.bottom.state_dict() for client in found.clients.values()]
+    assert not torch.equal(*(next(iter(one.values())) for one in bottoms[:2]))
+
+
+def test_gradients_of_one_step_are_those_of_weights():
+    """With plain SGD, one batch: the change of the weights is the gradient times the rate."""
+    plain = cl.Recipe(batch_size=4096, optimiser=cl.Optimiser.SGD, lr=0.05, momentum=0.0)
+    by_weights, by_gradients = (run(exchange=way, rounds=1, recipe=plain) for way in ("weights", "gradients"))
+    assert by_gradients.server.weights == pytest.approx(by_weights.server.weights, abs=1e-6)
+
+
+class Faulty:
+    """Stands in for a client, and fails in the first round."""
+
+    def __init__(self, client, fault):
+        self.client, self.fault = client, fault
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def fit(self, weights, turn, record):
+        answer = self.client.fit(weights, turn, record)
+        return self.fault(answer) if turn == 0 else answer
+
+
+def gone(answer):
+    raise ConnectionResetError("gone")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (gone, {"absent": ["client1"], "refused": {}}),
+        (lambda a: Answer(a.payload * float("nan"), a.rows), {"absent": [], "refused": {"client1": "expected finite"}}),
+        (lambda a: Answer(a.payload[1:], a.rows), {"absent": [], "refused": {"client1": "expected"}}),
+    ],
+)
+def test_a_round_goes_on_without_a_client_that_fails(fault, said):
+    found = run(rounds=1)
+    broken, honest = (run(rounds=1) for _ in range(2))
+    for one, names in ((broken, ["client0", "client1", "client2"]), (honest, ["client0", "client2"])):
+        one.history.clear()
+        one.server.weights = server_of(TASK, one.federation).weights
+        one.clients = {name: client_of(TASK, one.federation, name) for name in names}
+    broken.clients["client1"] = Faulty(broken.clients["client1"], fault)
+    broken.round(0)
+    honest.round(0)
+    (told,) = broken.history
+    assert told["absent"] == said["absent"] and list(told["refused"]) == list(said["refused"])
+    assert all(told["refused"][name].startswith(why) for name, why in said["refused"].items())
+    assert torch.equal(broken.server.weights, honest.server.weights)
+    assert not torch.equal(broken.server.weights, found.server.weights)
+    broken.round(1)
+    assert broken.history[1]["absent"] == [] and broken.history[1]["refused"] == {}
+
+
+@pytest.mark.parametrize(
+    "defence",
+    [GaussianNoise(std=1e-3, on="update"), Sparsification(share=0.1, on="update")],
+    ids=lambda one: one.describe(),
+)
+def test_defences_change_what_is_sent_and_training_goes_on(defence):
+    plain, defended = run(rounds=3), run(rounds=3, defences=[defence])
+    assert not torch.equal(plain.server.weights, defended.server.weights)
+    assert defended.metrics["accuracy"] > 0.3
+
+
+def test_instahide_mixes_a_clients_labels():
+    """A top of zeros says 1/10 for every class, so its bias' gradient is that less the mean mixed label."""
+    plan = Plan(recipe=replace(RECIPE, epochs=1), defences=(Instahide(k=3),))
+    settings = Federation(plan=plan, clients=2, method="private-bottom", exchange="gradients")
+    client = client_of(TASK, settings, "client0")
+    answer, rows = client.gradient(torch.zeros_like(server_of(TASK, settings).weights), 0)
+    partners, shares = mixture(rows, 3, plan.seed)
+    labels = one_hot(TASK.labels[rows], 10).double()
+    mixed = (shares[:, :, None] * labels[partners]).sum(dim=1)
+    assert answer.payload[-10:].double() == pytest.approx(0.1 - mixed.mean(dim=0), abs=1e-6)
+    assert not torch.allclose(mixed.mean(dim=0), labels.mean(dim=0))
+
+
+def test_sparse_updates_hold_the_largest_changes_only():
+    settings = Federation(plan=Plan(recipe=RECIPE, defences=(Sparsification(share=0.1, on="update"),)), clients=2)
+    weights = server_of(TASK, settings).weights
+    sent = client_of(TASK, settings, "client0").fit(weights, 0).payload
+    assert 0 < int((sent != weights).sum()) <= 0.1 * len(weights)
+
+
+def test_the_server_inverts_what_bottoms_say():
+    """The attacks of vertical learning run as they are: the server sees outputs, as in the paper's threat model."""
+    found = run(rounds=3, clients=2)
+    inverted, decoded = attack_run(found, [ModelInversion(images=20, steps=100), Decoder(pairs=200)])
+    assert inverted.status == decoded.status == "done"
+    assert decoded.value < decoded.baseline and decoded.victim == "client0"
+
+
+def test_audit_trains_by_federating():
+    report = cl.audit(
+        TASK,
+        defences={"none": [], "noise": [GaussianNoise(std=0.1, on="update")]},
+        attacks=[Decoder(pairs=100)],
+        trainer=federate,
+        clients=2,
+        rounds=1,
+    )
+    assert [row["defence"] for row in report.rows] == ["none", "noise"]
+    assert all(row["status"] == "done" and row["bytes"] > 0 for row in report.rows)
+
+
+def test_evaluation_is_the_mean_over_clients_with_bottoms_of_their_own():
+    found = run(method="private-bottom", alpha=0.3)
+    assert found.metrics["worst_accuracy"] < found.metrics["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"clients": 0}, "clients"),
+        ({"method": "fedprox"}, "method"),
+        ({"exchange": "models"}, "exchange"),
+        ({"passes": 0}, "passes"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"defences": [Passport()]}, "private-bottom"),
+        ({"method": "splitfed", "exchange": "gradients"}, "exchange=weights"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(options, said):
+    with pytest.raises(ConfigError, match=said):
+        run(**options)
+
+
+def test_columns_of_several_parties_are_refused():
+    with pytest.raises(DataError, match="parties=1"):
+        federate(cl.data.digits(parties=2))
+    with pytest.raises(ConfigError, match="client9"):
+        client_of(TASK, federation(), "client9")
+    assert DEFAULT.batch_size == 64

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 def bench(
     name: Annotated[
-        str, Argument(help="Which benchmark: train, hash, defences, binary, he, psi, wire, audit.")
+        str, Argument(help="Which benchmark: train, hash, defences, horizontal, binary, he, psi, wire, audit.")
     ] = "train",
     json: Annotated[bool, Option("--json", help="Print one JSON object; `ratio` is the headline figure.")] = False,
     repeats: Annotated[int, Option(help="Interleaved repetitions; the fastest are compared.")] = 5,

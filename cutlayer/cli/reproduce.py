@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 
 def reproduce(
-    paper: Annotated[str, Argument(help="Which paper: hashvfl, binary, sfa, vflrecon, fedadob.")],
+    paper: Annotated[str, Argument(help="Which paper: hashvfl, binary, sfa, vflrecon, fedadob, fedadob-horizontal.")],
     table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, columns. Repeat it.")] = None,
     figure: Annotated[list[str] | None, Option(help="A figure by its number. Repeat it.")] = None,
     data: Annotated[list[str] | None, Option(help="Only this dataset. Repeat it.")] = None,

@@ -15,7 +15,7 @@ from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence, Role, Setting
-from cutlayer.errors import ConfigError, DataError, RunError
+from cutlayer.errors import ConfigError, DataError, Diverged
 from cutlayer.horizontal.client import Client
 from cutlayer.horizontal.partition import dirichlet, evenly
 from cutlayer.horizontal.server import Answer, Server
@@ -274,19 +274,31 @@ def federate(
     federation = Federation(
         plan=plan, clients=clients, method=method, exchange=exchange, passes=passes, weighted=weighted, alpha=alpha
     )
+    return run_federation(task, federation, threads=threads, keep=keep, progress=progress)
+
+
+def run_federation(
+    task: Task,
+    federation: Federation,
+    *,
+    threads: int = 1,
+    keep: Keep | str = "ends",
+    progress: Progress | None = None,
+) -> Federated:
+    """Train what a federation says, in this process (see `federate`)."""
     keep = Keep.parse(keep) if isinstance(keep, str) else keep
     everyone = {name: client_of(task, federation, name) for name in federation.names}
     run = Federated(task, federation, everyone, server_of(task, federation), Transcript(keep))
-    began = time.perf_counter()
+    began, rounds = time.perf_counter(), federation.plan.recipe.epochs
     with using_threads(threads):
-        for turn in range(plan.recipe.epochs):
-            run.transcript.begin_epoch(turn, is_last=turn == plan.recipe.epochs - 1)
+        for turn in range(rounds):
+            run.transcript.begin_epoch(turn, is_last=turn == rounds - 1)
             run.round(turn)
-            loss = run.history[-1]["loss"]
-            if loss != loss and all(name in run.history[-1]["refused"] for name in run.clients):
-                raise RunError(f"Training diverged in round {turn}: no client sent finite weights; lower the rate.")
+            last = run.history[-1]
+            if len(last["refused"]) == len(run.clients):
+                raise Diverged(f"Training diverged in round {turn}: no client sent finite weights; use a smaller rate.")
             if progress:
-                progress(turn + 1, plan.recipe.epochs, f"loss {loss:.4f}")
+                progress(turn + 1, rounds, f"loss {last['loss']:.4f}")
         run.seconds = time.perf_counter() - began
         run.end()
     return run

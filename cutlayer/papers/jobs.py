@@ -23,10 +23,13 @@ from cutlayer.auditing import attack_run
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.errors import Diverged
+from cutlayer.horizontal.federation import Federated, Federation, run_federation
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.recipe import Milestones, Optimiser, Recipe, Steps
 from cutlayer.rng import generator
+from cutlayer.run import Run
+from cutlayer.spec import settings
 from cutlayer.training import train_plan
 
 
@@ -52,6 +55,7 @@ class Job:
     attacks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()  # module:function, given the run, returning named numbers
     clip: float = 0.0  # largest norm of a party's own gradient; 0: any
+    horizontal: str = ""  # clients, method and exchange of horizontal learning: clients=10,method=fedavg
     rows: int = 0  # to train on, drawn by the seed, with up to as many others to test on; 0: as the dataset has it
 
     @property
@@ -94,7 +98,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
     outcome: Outcome = {"job": asdict(job), "metrics": {}, "losses": [], "findings": [], "checks": {}, "device": device}
     try:
-        run = train_plan(task, plan, keep="ends" if attacks else "none")
+        run = _trained(task, plan, job, "ends" if attacks else "none")
     except Diverged as error:  # one setting of a sweep may; the table then has a gap there
         return outcome | {"diverged": str(error), "seconds": round(time.perf_counter() - start, 1)}
     findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
@@ -110,6 +114,13 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         "bytes": run.transcript.traffic(),
         "seconds": round(time.perf_counter() - start, 1),
     }
+
+
+def _trained(task: Task, plan: Plan, job: Job, keep: str) -> Run | Federated:
+    if not job.horizontal:
+        return train_plan(task, plan, keep=keep)
+    chosen = settings(job.horizontal, Federation, "horizontal learning")
+    return run_federation(task, Federation(plan=plan, **chosen), keep="all" if keep == "ends" else keep)
 
 
 def some_rows(task: Task, count: int, rng: torch.Generator) -> Task:

@@ -15,7 +15,7 @@ from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
 from cutlayer.run import write_text
 
-PAPERS = ("hashvfl", "binary", "sfa", "vflrecon", "fedadob")
+PAPERS = ("hashvfl", "binary", "sfa", "vflrecon", "fedadob", "fedadob-horizontal")
 DETAILS = {
     "exact": r"^(\d+) of",
     "claimed": r"(\d+) claimed",
@@ -27,7 +27,7 @@ DETAILS = {
 def tables_of(paper: str, quick: bool) -> dict[str, list[Cell]]:
     """The tables and figures of a paper, by name."""
     one_of("paper", paper, PAPERS)
-    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper}").tables(quick)
+    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper.replace('-', '_')}").tables(quick)
     return made
 
 

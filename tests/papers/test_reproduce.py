@@ -13,7 +13,7 @@ from cutlayer.attacks import recover_binary
 from cutlayer.codebook import target_codes
 from cutlayer.data.split import recut
 from cutlayer.models import named
-from cutlayer.papers import binary, fedadob, hashvfl, jobs, sfa
+from cutlayer.papers import binary, fedadob, fedadob_horizontal, hashvfl, jobs, sfa
 from cutlayer.papers.binary_checks import conditions, fabricated, synthetic
 from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
@@ -28,12 +28,14 @@ NAMES = {
     binary: {"columns", "figure 4", "figure 5"},
     sfa: {"2", "grn-epochs", "mask", "figure 2", "figure 4", "figure 5a", "figure 5b"},
     fedadob: {"4", "5", "6", "points", "figure 6"},
+    fedadob_horizontal: {"3", "figure 3"},
 }
 PRINTED = {
     hashvfl: {97.75, 98.99, 85.24, 1.31},
     binary: {1, 4, 5, 15},
     sfa: {83.63, 79.76, 83.86},
     fedadob: {0.033, 0.087, 0.506},
+    fedadob_horizontal: {0.111, 0.052, 0.071},
 }
 
 
@@ -59,7 +61,22 @@ def test_every_cell_names_things_that_exist(paper, quick):
     assert PRINTED[paper] <= papers
 
 
+def test_a_job_may_be_of_horizontal_learning():
+    job = replace(
+        TINY,
+        data="digits:parties=1,label_party=server",
+        bottom="mlp:hidden=8",
+        optimiser="sgd",
+        attacks=("decoder:pairs=50", "norm-score"),
+        horizontal="clients=2,method=private-bottom",
+    )
+    outcome = run_job(job)
+    assert 0 < outcome["metrics"]["worst_accuracy"] <= outcome["metrics"]["accuracy"]
+    assert [one["status"] for one in outcome["findings"]] == ["done", "does not apply"]
+
+
 def test_a_paper_is_found_by_its_name():
+    assert set(tables_of("fedadob-horizontal", True)) == {"3", "figure 3"}
     with pytest.raises(cl.ConfigError, match="Unknown paper 'hash'"):
         tables_of("hash", True)
 

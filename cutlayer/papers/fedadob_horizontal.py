@@ -1,0 +1,93 @@
+"""FedAdOb's tables in horizontal learning: which jobs each needs, and the paper's values.
+
+Gu et al., sections 4.2 and 6.2.1, figure 3 and table 3; specification fedadob. Ten clients, LeNet on MNIST cut after
+its first convolution, SGD at 0.01 with momentum 0.9, batches of 64. Two trainings stand behind a point: one that
+averages weights, for the accuracy and for the inversion of what bottoms say (WMI, BMI), and one that sends gradients of
+single pictures, for the inversion of gradients (WGI, BGI) in its first rounds. The paper says neither when it attacks
+nor how many pictures are behind a gradient.
+
+Differences from the paper: 8 rounds, not 50. What SplitFed's server sees of gradients is what it sees of private
+bottoms without passports. CIFAR-100 cannot be had. Quick mode takes 10,000 digits and two settings of every method.
+"""
+
+from collections.abc import Iterator
+
+from cutlayer.papers.cell import Cell, by_table
+from cutlayer.papers.jobs import Job
+
+CLIENTS = 10
+SWEEPS = {  # of what protects weights and gradients
+    "none": ("none",),
+    "noise": tuple(f"gaussian-noise:std={std},on=update" for std in ("5e-05", "0.0005", "0.005", "0.05", "0.2")),
+    "sparsification": tuple(f"sparsification:share={share},on=update" for share in ("0.5", "0.1", "0.05", "0.01")),
+    "instahide": tuple(f"instahide:k={k}" for k in (1, 2, 4)),
+    "passport": tuple(f"passport:mean_range={mean}.0,variance=1.0,where=bottom" for mean in (2, 10, 50)),
+}
+BLACK = {"splitfed": {"BGI": 0.111, "BMI": 0.052}, "passport": {"BGI": 0.111, "BMI": 0.071}}  # table 3, MNIST
+GRADIENT = "gradient-inversion:method=cosine,restarts=2"
+
+
+def attacks(quick: bool) -> dict[str, str]:
+    """The attacks, by what they are called in the tables."""
+    seen, steps = ("messages=4", 500) if quick else ("messages=10", 2000)
+    common = f"images={50 if quick else 100},steps={300 if quick else 1000}"
+    return {
+        "WGI": f"{GRADIENT},{seen},steps={steps}",
+        "BGI": f"{GRADIENT},{seen},steps={steps},knows=form",
+        "WMI": f"model-inversion:{common}",
+        "WMI, passports fitted": f"passport-inversion:{common},restarts=2",
+        "BMI": f"query-free-inversion:{common},tv=3.0,shadow=1000",
+        "decoder, 1,000 pairs": f"decoder:images={50 if quick else 100}",
+    }
+
+
+def job(defence: str, method: str, exchange: str, quick: bool) -> Job:
+    """One training."""
+    single = exchange == "gradients"
+    known = attacks(quick)
+    chosen = [spelling for name, spelling in known.items() if name.endswith("GI") == single]
+    return Job(
+        data="mnist:parties=1,label_party=server" + (",limit=12000" if quick else ""),
+        bottom="first-layer",
+        top="lenet-rest",
+        defence=defence,
+        epochs=(4 if quick else 10) if single else (6 if quick else 8),
+        batch_size=1 if single else 64,
+        lr=0.03 if quick else 0.01,
+        optimiser="sgd",
+        weight_decay=4e-5,
+        clip=5.0,
+        drop_every=1000,  # never
+        attacks=tuple(one for one in chosen if "passport" in defence or not one.startswith("passport")),
+        horizontal=f"clients={2 if single else CLIENTS},method={method},exchange={exchange}",
+    )
+
+
+def sweep(method: str, quick: bool) -> list[str]:
+    """The settings of a method; in quick mode the weakest and the strongest."""
+    settings = list(SWEEPS[method])
+    return list(dict.fromkeys((settings[0], settings[-1]))) if quick else settings
+
+
+def tables(quick: bool) -> dict[str, list[Cell]]:
+    """Every table, by its name."""
+    return by_table(_cells(quick))
+
+
+def _cells(quick: bool) -> Iterator[Cell]:
+    for method in SWEEPS:
+        for defence in sweep(method, quick):
+            shared = "private-bottom" if method == "passport" else "fedavg"
+            whole, single = (job(defence, shared, exchange, quick) for exchange in ("weights", "gradients"))
+            yield Cell("figure 3", "mnist", defence, "accuracy", whole)
+            for name, spelling in attacks(quick).items():
+                one = single if name.endswith("GI") else whole
+                if spelling in one.attacks:
+                    yield Cell("figure 3", "mnist", defence, f"error of {name}", one, f"error:{spelling}")
+    for method, known in BLACK.items():
+        defence = "none" if method == "splitfed" else SWEEPS["passport"][0]
+        whole = job(defence, "splitfed" if method == "splitfed" else "private-bottom", "weights", quick)
+        single = job(defence, "private-bottom", "gradients", quick)
+        for name, said in known.items():
+            one = single if name == "BGI" else whole
+            yield Cell("3", "mnist", method, name, one, f"error:{attacks(quick)[name]}", said)

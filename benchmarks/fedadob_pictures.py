@@ -1,0 +1,143 @@
+"""The pictures on the page about passports: `python -m benchmarks.fedadob_pictures` (minutes; needs MNIST and Criteo).
+
+In docs/images, passports-trade-off.png: accuracy against error over every method's settings, from results/fedadob
+(FedAdOb's figure 4); passports-pictures.png: what attackers see of ten digits (figure 5); passports-scores.png: norm
+and direction scores of gradients, by label (figure 6). The last two train anew, in quick mode.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from cutlayer import words
+from cutlayer.auditing import attack_run
+from cutlayer.models import named
+from cutlayer.papers import fedadob
+from cutlayer.papers.jobs import Job, read_outcomes
+from cutlayer.papers.reproduce import read
+from cutlayer.plan import Plan
+from cutlayer.recipe import Milestones, Optimiser, Recipe
+from cutlayer.report.plots import COLOURS, MARKERS, reconstructions
+from cutlayer.run import Run
+from cutlayer.training import train_plan, using_threads
+
+ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs/images"
+SHOWN = 10
+
+
+def trained(job: Job) -> Run:
+    """The training of a job, without its attacks."""
+    recipe = Recipe(
+        epochs=job.epochs,
+        batch_size=job.batch_size,
+        lr=job.lr,
+        weight_decay=job.weight_decay,
+        optimiser=Optimiser(job.optimiser),
+        clip=job.clip or None,
+        schedule=Milestones(at=job.milestones),
+    )
+    plan = Plan(
+        bottoms=named.bottom(job.bottom),
+        top=named.top(job.top),
+        width=job.width,
+        cut=words.cut(job.cut),
+        defences=words.defences([job.defence]),
+        recipe=recipe,
+        seed=job.seed,
+    )
+    return train_plan(words.dataset(job.data), plan, keep="last")
+
+
+def guesses(run: Run, spelling: str) -> tuple[Any, float]:
+    """What an attack guesses of its first rows, and its figure."""
+    found: list[Any] = []
+    (finding,) = attack_run(run, words.attacks([spelling]), on_guess=lambda attack, guess, finding: found.append(guess))
+    return found[0], finding.value
+
+
+def trade_offs() -> None:
+    """Accuracy against error, a curve per method, for three attackers."""
+    outcomes = read_outcomes(ROOT / "results/fedadob/paper.jsonl")
+    known = fedadob.attacks("mnist", False)["features"]
+    panels = {
+        "the paper's white box (WMI)": f"error:{known['WMI']}",
+        "a decoder told 1,000 pairs": f"error:{known['decoder, 1,000 pairs']}",
+        "the strongest of all": "error:strongest",
+    }
+    figure = Figure(figsize=(13, 4.4), layout="constrained")
+    for axes, (title, what) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        for number, method in enumerate(fedadob.HIDE_FEATURES):
+            jobs = [
+                fedadob.job("mnist", s, "features", False) for s in fedadob.sweep("mnist", method, "features", False)
+            ]
+            points = [(read(o, what), read(o, "accuracy")) for job in jobs if (o := outcomes.get(job.key))]
+            style: Mapping[str, Any] = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "ms": 5}
+            axes.plot(*zip(*sorted(points), strict=True), label=method, **style)
+        axes.axvline(0.0634, color="grey", lw=0.8, ls="--")
+        axes.text(0.0634, 95.3, " mean picture", color="grey", fontsize=8)
+        axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
+        axes.set(xlim=(2e-3, 0.6), ylim=(95, 99.6))  # sparsification's last point, at 56%, lies below
+    figure.axes[0].set_ylabel("test accuracy, %")
+    figure.axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.savefig(IMAGES / "passports-trade-off.png", format="png", dpi=110, facecolor="white")
+
+
+def pictures() -> None:
+    """Originals, and what attackers make of their messages under each defence."""
+    spelled = {
+        name: one.replace("images=50", "images=20") for name, one in fedadob.attacks("mnist", True)["features"].items()
+    }
+    wmi, fitted, decoder = spelled["WMI"], spelled["WMI, passports fitted"], spelled["decoder, 1,000 pairs"]
+    ignored = spelled["WMI, passports ignored"]
+    passport = "passport:mean_range=50.0,variance=1.0"
+    lines = {
+        "no defence: WMI": ("none", wmi),
+        "noise 0.2: WMI": ("gaussian-noise:std=0.2", wmi),
+        "sparsification 0.1: WMI": ("sparsification:share=0.1,on=embedding", wmi),
+        "InstaHide, k = 4: WMI": ("instahide:k=4", wmi),
+        "passports ignored": (passport, ignored),
+        "passports guessed": (passport, wmi),
+        "passports fitted": (passport, fitted),
+        "passports: decoder": (passport, decoder),
+        "no defence: decoder": ("none", decoder),
+    }
+    runs = {d: trained(fedadob.job("mnist", d, "features", True)) for d in dict.fromkeys(d for d, _ in lines.values())}
+    shown, notes, originals = {}, {}, np.zeros(0)
+    for name, (defence, attack) in lines.items():
+        guess, value = guesses(runs[defence], attack)
+        features = next(iter(runs[defence].task.features.values())).values
+        originals = features[guess.rows[:SHOWN]].numpy()[:, 0]
+        shown[name], notes[name] = guess.values[:SHOWN].reshape(-1, 28, 28).numpy(), f"error {value:.3f}"
+    reconstructions(originals, shown, IMAGES / "passports-pictures.png", notes=notes)
+
+
+def scores() -> None:
+    """Norm and direction scores of the gradients on Criteo, by label."""
+    chosen = ("none", "max-norm", "marvell", "passport")
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    cells = {cell.method: cell.job for cell in fedadob.tables(True)["figure 6"]}
+    for axes, method in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
+        run = trained(replace(cells[method], milestones=()))
+        norms, directions = (guesses(run, attack)[0] for attack in ("norm-score", "direction-score"))
+        place = {int(row): number for number, row in enumerate(directions.rows)}
+        both = [(n, place[int(row)]) for n, row in enumerate(norms.rows) if int(row) in place][:4000]
+        x, y = norms.values[[n for n, _ in both]], directions.values[[d for _, d in both]]
+        labels = run.task.labels[norms.rows[[n for n, _ in both]]]
+        for value, colour, marker, name in ((0, COLOURS[1], ".", "no click"), (1, COLOURS[2], "x", "click")):
+            axes.scatter(x[labels == value], y[labels == value], s=9, color=colour, marker=marker, lw=0.7, label=name)
+        axes.set(xscale="log", xlabel="norm of the gradient", title=method)
+    figure.axes[0].set_ylabel("cosine to a known click's gradient")
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    figure.savefig(IMAGES / "passports-scores.png", format="png", dpi=110, facecolor="white")
+
+
+if __name__ == "__main__":
+    with using_threads(1):
+        trade_offs()
+        scores()
+        pictures()

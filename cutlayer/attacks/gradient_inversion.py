@@ -38,7 +38,8 @@ class GradientInversion(Attack):
     `knows=bottom`: a bottom that is not shared is known but for its passports, which are guessed once per start (white
     box). `knows=form`: its weights are drawn anew (black box). A bottom that is shared is known either way.
 
-    Sees: the first `messages` updates that the client sent, and the weights that it was sent before each.
+    Sees: the last `messages` updates that the client sent, and the weights that it was sent before each; a bottom of
+    its own was nearest then to the one that is known.
     Needs: gradients, not weights after many steps; the number of rows behind an update; the shape of a row.
     Specification: baselines, section 5; fedadob, section 4.
     Paper: Zhu et al., Deep Leakage from Gradients (NeurIPS 2019); Geiping et al., Inverting Gradients (NeurIPS 2020).
@@ -88,7 +89,7 @@ class GradientInversion(Attack):
         """Invert one update after the other."""
         sent = {m.batch.step: m for m in _of(view, Kind.UPDATE) if m.sender == view.victim}
         given = {m.batch.step: m for m in _of(view, Kind.WEIGHTS) if m.receiver == view.victim}
-        steps = sorted(set(sent) & set(given))[: self.messages]
+        steps = sorted(set(sent) & set(given))[-self.messages :]
         if not steps:
             raise Inapplicable("gradients-only: clients sent weights")
         if view.victim not in view.hints.shapes:

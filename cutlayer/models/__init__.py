@@ -1,6 +1,6 @@
 """Bottoms and tops: plain torch modules, one file each. Any other nn.Module does as well."""
 
-from cutlayer.models.alexnet import AlexNet, AlexNetTop
+from cutlayer.models.alexnet import AlexNet, AlexNetRest, AlexNetTop
 from cutlayer.models.bert import Bert
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.defaults import default_bottom, default_top
@@ -14,6 +14,7 @@ from cutlayer.models.token_mean import TokenMean
 __all__ = [
     "MLP",
     "AlexNet",
+    "AlexNetRest",
     "AlexNetTop",
     "Bert",
     "DeepCross",

@@ -23,15 +23,8 @@ class AlexNet(nn.Module):
     def __init__(self, shape: tuple[int, ...] = (3, 32, 32), *, width: int | None = None) -> None:
         super().__init__()
         channels, height, across = image_shape(shape, least=8)
-        layers: OrderedDict[str, nn.Module] = OrderedDict()
-        for number, (maps, kernel) in enumerate(LAYERS, start=1):
-            layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=False)
-            layers[f"norm{number}"] = nn.BatchNorm2d(maps)
-            layers[f"relu{number}"] = nn.ReLU()
-            if number in POOLED:
-                layers[f"pool{number}"] = nn.MaxPool2d(2)
-            channels = maps
-        self.out_shape: tuple[int, ...] = (channels, height // 8, across // 8)
+        layers = _convolutions(channels, first=1)
+        self.out_shape: tuple[int, ...] = (LAYERS[-1][0], height // 8, across // 8)
         if width is not None:
             at_least("width", width, 1)
             layers["flatten"] = nn.Flatten()
@@ -57,3 +50,33 @@ class AlexNetTop(nn.Module):
         """Return (rows, outputs)."""
         output: Tensor = self.fc(inputs.flatten(1))
         return output
+
+
+class AlexNetRest(nn.Module):
+    """All of AlexNet but its first convolution. `shape` is a FirstLayer's, of 64 maps with kernel 5 and padding 2."""
+
+    def __init__(self, shape: tuple[int, ...] = (64, 16, 16), outputs: int = 10) -> None:
+        super().__init__()
+        channels, height, across = image_shape(shape, least=4)
+        at_least("outputs", outputs, 1)
+        self.shape = (channels, height, across)
+        self.layers = nn.Sequential(_convolutions(channels, first=2))
+        self.fc = nn.Linear(LAYERS[-1][0] * (height // 4) * (across // 4), outputs)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return (rows, outputs)."""
+        output: Tensor = self.fc(self.layers(inputs.reshape(-1, *self.shape)).flatten(1))
+        return output
+
+
+def _convolutions(channels: int, first: int) -> OrderedDict[str, nn.Module]:
+    """The convolutions from a certain one on, each with batch norm and ReLU, some with a pool."""
+    layers: OrderedDict[str, nn.Module] = OrderedDict()
+    for number, (maps, kernel) in list(enumerate(LAYERS, start=1))[first - 1 :]:
+        layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=False)
+        layers[f"norm{number}"] = nn.BatchNorm2d(maps)
+        layers[f"relu{number}"] = nn.ReLU()
+        if number in POOLED:
+            layers[f"pool{number}"] = nn.MaxPool2d(2)
+        channels = maps
+    return layers

@@ -14,7 +14,7 @@ from torch import nn
 from cutlayer._validate import one_of
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
-from cutlayer.models.alexnet import AlexNet
+from cutlayer.models.alexnet import AlexNet, AlexNetRest
 from cutlayer.models.bert import Bert
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.defaults import default_bottom, default_top
@@ -63,10 +63,16 @@ def lenet(features: Features, width: int, *, batch_norm: bool = True, flat: bool
 
 
 def first_layer(
-    features: Features, width: int, *, maps: int = 8, batch_norm: bool = True, activation: Activation = "relu"
+    features: Features,
+    width: int,
+    *,
+    maps: int = 8,
+    padding: int = 0,
+    batch_norm: bool = True,
+    activation: Activation = "relu",
 ) -> nn.Module:
     """One convolution, for clients that share the rest (FedAdOb in horizontal learning); `--width` does not matter."""
-    return FirstLayer(_image(features), maps=maps, batch_norm=batch_norm, activation=activation)
+    return FirstLayer(_image(features), maps=maps, padding=padding, batch_norm=batch_norm, activation=activation)
 
 
 def alexnet(features: Features, width: int, *, flat: bool = True) -> nn.Module:
@@ -112,18 +118,17 @@ def relu_mlp(
 
 def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
     """The rest of LeNet, for square maps of one `--bottom lenet:flat=false` (FedAdOb)."""
-    side = isqrt(inputs // maps)
-    if maps * side * side != inputs:
-        raise ConfigError(f"Expected {maps} square maps for the top lenet, got {inputs} numbers; set maps=.")
-    return LeNetTop((maps, side, side), outputs)
+    return LeNetTop(_square(inputs, maps, "lenet"), outputs)
 
 
 def lenet_rest(inputs: int, outputs: int, *, maps: int = 8, activation: Activation = "relu") -> nn.Module:
     """All of LeNet but its first convolution, for square maps of a `first-layer` (FedAdOb in horizontal learning)."""
-    side = isqrt(inputs // maps)
-    if maps * side * side != inputs:
-        raise ConfigError(f"Expected {maps} square maps for the top lenet-rest, got {inputs} numbers; set maps=.")
-    return LeNetRest((maps, side, side), outputs, activation=activation)
+    return LeNetRest(_square(inputs, maps, "lenet-rest"), outputs, activation=activation)
+
+
+def alexnet_rest(inputs: int, outputs: int, *, maps: int = 64) -> nn.Module:
+    """All of AlexNet but its first convolution, for `--bottom first-layer:maps=64,padding=2` (FedAdOb, horizontal)."""
+    return AlexNetRest(_square(inputs, maps, "alexnet-rest"), outputs)
 
 
 def linear_top(inputs: int, outputs: int, *, maps: int = 0) -> nn.Module:
@@ -161,6 +166,7 @@ TOPS: dict[str, Callable[..., nn.Module]] = {
     "relu-mlp": relu_mlp,
     "lenet": lenet_top,
     "lenet-rest": lenet_rest,
+    "alexnet-rest": alexnet_rest,
     "linear": linear_top,
     "none": none,
 }
@@ -195,6 +201,14 @@ def _named(spelling: str, known: dict[str, Callable[..., nn.Module]], what: str)
         one_of(what, name, known)
     make = imported(name, what) if "." in name else known[name]
     return Named(spelling, make, settings(rest, make, f"{what} {name}"))
+
+
+def _square(inputs: int, maps: int, name: str) -> tuple[int, int, int]:
+    """The shape of so many square maps."""
+    side = isqrt(inputs // maps)
+    if maps * side * side != inputs:
+        raise ConfigError(f"Expected {maps} square maps for the top {name}, got {inputs} numbers; set maps=.")
+    return maps, side, side
 
 
 def _image(features: Features) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ def image(shape: tuple[int, ...]) -> torch.Tensor:
 CASES = {
     "MLP": (lambda: models.MLP(6, [4, 3], batch_norm=True, first_activation=True), image((6,))),
     "AlexNet": (lambda: models.AlexNet(COLOUR), image(COLOUR)),
+    "AlexNetRest": (lambda: models.AlexNetRest((64, 8, 4), 3), image((64, 8, 4))),
     "AlexNetTop": (lambda: models.AlexNetTop((256, 4, 2)), image((256, 4, 2))),
     "Bert": (lambda: models.Bert(3, layers=1, hidden=8, heads=2, vocabulary=20, dropout=0.0), IDS),
     "DeepCross": (lambda: models.DeepCross([Column("age"), CITY]), torch.tensor([[0.5, 2.0], [0.1, 0.0]])),

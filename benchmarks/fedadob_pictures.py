@@ -111,7 +111,7 @@ def pictures() -> None:
     for name, (defence, attack) in lines.items():
         guess, value = guesses(runs[defence], attack)
         features = next(iter(runs[defence].task.features.values())).values
-        originals = features[guess.rows[:SHOWN]].numpy()[:, 0]
+        originals = features.index_select(0, guess.rows[:SHOWN]).to_dense().numpy()[:, 0]
         shown[name], notes[name] = guess.values[:SHOWN].reshape(-1, 28, 28).numpy(), f"error {value:.3f}"
     reconstructions(originals, shown, IMAGES / "passports-pictures.png", notes=notes)
 

@@ -92,8 +92,8 @@ def server_app(task: Make, federation: Federation) -> ServerApp:
         timeout = float(context.run_config.get("timeout", TIMEOUT))
         positive("timeout", timeout)
         server, history = server_of(task(), federation), []
-        nodes = _nodes(grid, federation.clients, timeout)
         for turn in range(federation.plan.recipe.epochs):
+            nodes = _nodes(grid, 1 if turn else federation.clients, timeout)
             replies = _asked(grid, nodes, _written(server.weights, {"round": turn}), MessageType.TRAIN, timeout)
             answers, refused = sorted_out(replies, federation.names, turn, len(server.weights))
             refused |= server.merge(answers)
@@ -102,11 +102,11 @@ def server_app(task: Make, federation: Federation) -> ServerApp:
             LOG.info("Round %d: absent %s, refused %s", turn, absent, refused)
             if set(federation.names) <= set(refused):
                 raise Diverged(f"Training diverged in round {turn}: no client sent finite weights; use a smaller rate.")
-            nodes = _nodes(grid, 1, timeout)
-        _asked(grid, nodes, _written(server.weights, {"round": len(history)}), MessageType.QUERY, timeout)
         path = Path(str(context.run_config.get("final", FINAL)))
         _write(path, {SHARED: server.weights.cpu()}, {"history": json.dumps(history)})
         LOG.info("Wrote %s", path.resolve())
+        last = _written(server.weights, {"round": len(history)})
+        _asked(grid, list(grid.get_node_ids()), last, MessageType.QUERY, timeout)
 
     app.main()(main)
     return app
@@ -119,7 +119,7 @@ def sorted_out(
 
     Replies come from outside: nothing about them is taken for granted. A node that says that it failed is absent.
     """
-    answers: dict[int, Answer] = {}
+    answers: dict[str, Answer] = {}
     refused: dict[str, str] = {}
     for reply in replies:
         if reply.has_error():
@@ -128,18 +128,17 @@ def sorted_out(
         name = f"node {reply.metadata.src_node_id}"
         try:
             payload, facts = _read(reply.content, size)
-            number, rows = facts["client"], facts["rows"]
+            answer, number = Answer(payload, facts["rows"]), facts["client"]
             if not 0 <= number < len(names):
                 raise ProtocolError(f"expected a client from 0 to {len(names) - 1}, got {number}")
-            if number in answers:
-                raise ProtocolError(f"expected one node for {names[number]}, got another")
             name = names[number]
             if facts["round"] != turn:
                 raise ProtocolError(f"expected an answer for round {turn}, got {facts['round']}")
-            answers[number] = Answer(payload, rows)
+            if answers.setdefault(name, answer) is not answer:  # nobody can tell who is the impostor
+                raise ProtocolError("expected one node, got several that say they are this client")
         except (ProtocolError, KeyError) as error:
             refused[name] = str(error) if isinstance(error, ProtocolError) else f"expected {error} in its answer"
-    return {names[number]: answers[number] for number in sorted(answers)}, refused
+    return {name: answers[name] for name in names if name in answers and name not in refused}, refused
 
 
 def _check(federation: Federation) -> None:
@@ -166,7 +165,7 @@ def _wake(make: Make, federation: Federation, context: Context, own_rows: bool) 
     if not isinstance(number, int) or not 0 <= number < federation.clients:
         raise ConfigError(f"Expected partition-id from 0 to {federation.clients - 1} in --node-config, got {number}.")
     task, name = make(), federation.names[number]
-    kept = context.state.get(_place(context))
+    kept: Any = context.state.get(_place(context))
     state = load(kept["state"]) if kept else {}
     seed = int(state["seed"]) if state else int(context.node_config.get("seed", secrets.randbits(63)))
     client = client_of(task, replace(federation, plan=replace(federation.plan, seed=seed)), name)
@@ -204,7 +203,7 @@ def _nodes(grid: Grid, least: int, timeout: float) -> list[int]:
 
 
 def _asked(grid: Grid, nodes: list[int], content: RecordDict, kind: str, timeout: float) -> list[Message]:
-    """What nodes reply in time. A message that is late is dead: a node that comes back does not train on old weights."""
+    """What nodes reply in time. A late message is dead: a node that comes back does not train on old weights."""
     messages = [Message(content, node, kind, ttl=timeout) for node in nodes]
     return list(grid.send_and_receive(messages, timeout=timeout))
 
@@ -216,11 +215,12 @@ def _written(weights: Tensor, facts: Mapping[str, int]) -> RecordDict:
 
 def _read(content: RecordDict, size: int | None = None) -> tuple[Tensor, dict[str, int]]:
     """The vector and the numbers of a message, or a ProtocolError."""
-    if set(content) != {SHARED, FACTS} or set(content[SHARED]) != {SHARED}:
+    record, told = content.get(SHARED), content.get(FACTS)
+    if not (isinstance(record, ArrayRecord) and set(record) == {SHARED} and isinstance(told, ConfigRecord)):
         raise ProtocolError(f"expected {SHARED} and {FACTS}, got {', '.join(content) or 'nothing'}")
-    array, facts = content[SHARED][SHARED], dict(content[FACTS])
-    if not all(type(value) is int for value in facts.values()):
-        raise ProtocolError("expected whole numbers as facts, got others")
+    array, facts = record[SHARED], {name: value for name, value in told.items() if type(value) is int}
+    if len(facts) < len(told) or len(content) > 2:
+        raise ProtocolError("expected whole numbers and nothing else, got others")
     if size is not None and tuple(array.shape) != (size,):
         raise ProtocolError(f"expected {size} numbers, got a shape of {tuple(array.shape)}")
     try:
@@ -235,5 +235,6 @@ def _read(content: RecordDict, size: int | None = None) -> tuple[Tensor, dict[st
 def _write(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, str]) -> None:
     """Under another name first, so that a reader finds a whole file or none."""
     part = path.with_name(path.name + ".part")
+    part.touch(mode=0o600)  # a private bottom is nobody else's
     part.write_bytes(save(dict(tensors), facts))
     part.replace(path)

@@ -9,7 +9,8 @@ nor how many pictures are behind a gradient.
 AlexNet on CIFAR-10 alike, in paper mode.
 
 Differences from the paper: 8 rounds on MNIST and 30 on CIFAR-10, not 50 and 100. What SplitFed's server sees of
-gradients is what it sees of private bottoms without passports. CIFAR-100 cannot be had. Quick mode takes 10,000 digits and two settings of every method.
+gradients is what it sees of private bottoms without passports. CIFAR-100 cannot be had. Quick mode takes 10,000 digits
+and two settings of every method.
 """
 
 from collections.abc import Iterator

@@ -140,7 +140,7 @@ MISTAKES = {
     "unknown defence": (["--data", "wine", "--defence", "magic"], "Unknown defence 'magic'"),
     "unknown defence setting": (["--data", "wine", "--defence", "max-norm:a=1"], "Unknown setting 'a'"),
     "bad defence value": (["--data", "wine", "--defence", "gaussian-noise:std=-1"], "std=-1"),
-    "unknown option": (["--data", "wine", "--speed", "9"], "No such option: --speed"),
+    "unknown option": (["--data", "wine", "--speed", "9"], "No such option"),
     "bad number": (["--data", "wine", "--epochs", "many"], "'--epochs'"),
     "no epochs": (["--data", "wine", "--epochs", "0"], "epochs=0"),
     "bad learning rate": (["--data", "wine", "--lr", "nan"], "lr=nan"),

@@ -2,27 +2,29 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from flwr.app import Array, Context, Error, Message, MetricRecord, RecordDict
+from flwr.common.serde import context_from_proto, context_to_proto
+from flwr.proto.message_pb2 import Context as ProtoContext
+from flwr.supercore.task_identity import TaskIdentity
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-pytest.importorskip("flwr")
-
 import cutlayer as cl
-from cutlayer.defences import Passport
-from cutlayer.errors import ConfigError
+from cutlayer.defences import GaussianNoise, Passport
+from cutlayer.errors import ConfigError, RunError
 from cutlayer.horizontal import federate
 from cutlayer.horizontal.federation import Federation
-from cutlayer.horizontal.flower import _read, _written, client_app, server_app, sorted_out
+from cutlayer.horizontal.flower import _read, client_app, server_app
 from cutlayer.plan import Plan
 from cutlayer.weights import pack
 from tests.net.processes import free_port, wait_for
@@ -31,20 +33,27 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 BIN = Path(sys.executable).parent
 TASK = cl.data.digits(parties=1, label_party="server")
 RECIPE = cl.Recipe(batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.05)
+LIMIT = 120.0  # seconds for anything
 PASSPORT = Passport(mean_range=10.0, variance=1.0, where="bottom")
 
 
 class Flower:
-    """A SuperLink and two SuperNodes, each with all it starts in a process group of its own."""
+    """A SuperLink and two SuperNodes, and all that they start."""
 
     def __init__(self, folder):
         self.folder, self.started, self.port = folder, [], free_port()
         home = folder / "home"
         home.mkdir()
-        address = f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        address = (
+            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        )
         (home / "config.toml").write_text(address)
-        quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "OMP_NUM_THREADS": "1"}
-        path = {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "FLWR_HOME": str(home)}
+        quiet = {
+            "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+        }
+        path = {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "FLWR_HOME": str(home)}
         self.environment = os.environ | quiet | path
 
     def start(self, name, *options):
@@ -55,7 +64,6 @@ class Flower:
                 env=self.environment,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
             )
         self.started.append(process)
 
@@ -63,59 +71,240 @@ class Flower:
         link = ["--insecure", "--host", "127.0.0.1", "--port", str(self.port)]
         self.start("link", "flower-superlink", *link, "--disable-runtime-dependency-installation")
         for number in range(2):
-            config = f'partition-id={number} seed=0 keep="client{number}.safetensors"'
+            config = f"partition-id={number} seed=0"
             node = ["--insecure", "--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
             self.start(f"node{number}", "flower-supernode", *node, "--node-config", config)
         return self
 
     def __exit__(self, *error):
         for process in self.started:
-            for how in (signal.SIGTERM, signal.SIGKILL):
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, how)
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(3)
+            process.terminate()
+        wait_for(lambda: not self.killed(), 30, "the end of Flower's processes")
+        for process in self.started:
+            process.wait()
+
+    def killed(self):
+        """Kill all that is left, also in sessions of its own: it is known by its FLWR_HOME. How many there were."""
+        mark, count = f"FLWR_HOME={self.environment['FLWR_HOME']}".encode(), 0
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if mark in entry.read_bytes().split(b"\0"):
+                    os.kill(int(entry.parent.name), signal.SIGKILL)
+                    count += 1
+        return count
 
     @property
     def said(self):
         return "\n".join(f"== {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self.folder.glob("*.log")))
 
-    def run(self, app, final):
+    def run(self, app):
         """Submit an app and wait for its weights and its history."""
-        command = [BIN / "flwr", "run", app, "--run-config", f'final="{final}" timeout=60.0']
 
         def submitted():
+            command = [BIN / "flwr", "run", app]
             done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
-            assert done.returncode == 0 or "onnect" in done.stdout + done.stderr, done.stdout + done.stderr
+            said = done.stdout + done.stderr
+            assert done.returncode == 0 or "onnect" in said, said
             return done.returncode == 0
 
-        wait_for(submitted, 30, lambda: self.said)
-        path = self.folder / final
-        wait_for(path.exists, 60, lambda: self.said)
+        wait_for(submitted, LIMIT, lambda: self.said)
+        path = self.folder / "final.safetensors"
+        wait_for(path.exists, LIMIT, lambda: self.said)
         with safe_open(path, "pt") as file:
             return file.get_tensor("weights"), json.loads(file.metadata()["history"])
 
 
-@pytest.fixture(scope="module")
-def flower(tmp_path_factory):
-    with Flower(tmp_path_factory.mktemp("flower")) as started:
-        yield started
-
-
-@pytest.mark.parametrize("method", ["private-bottom", "fedavg"])
-def test_it_ends_with_the_bits_of_the_simulation(flower, method):
-    app = flower.folder / method
-    shutil.copytree(EXAMPLE, app, ignore=shutil.ignore_patterns("__pycache__"))
-    defences = [PASSPORT]
-    if method == "fedavg":
-        defences, file = [], app / "federated.py"
-        text = "\n".join(line for line in file.read_text().splitlines() if "Passport(" not in line)
-        file.write_text(text.replace("private-bottom", "fedavg"))
-    weights, history = flower.run(app, f"{method}.safetensors")
-    expected = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method=method, defences=defences)
+def test_processes_end_with_the_bits_of_the_simulation(tmp_path):
+    """The example. Each message is answered by a new process, so bottoms and passports live in the nodes: the second
+    round's weights depend on them."""
+    with Flower(tmp_path) as flower:
+        weights, history = flower.run(EXAMPLE)
+    expected = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom", defences=[PASSPORT])
     assert history == [{"round": turn, "absent": [], "refused": {}} for turn in range(2)], flower.said
     assert torch.equal(weights, expected.server.weights)
-    for name, client in expected.clients.items():  # it is kept in the node between processes, and stays there
-        kept = load_file(flower.folder / f"{name}.safetensors")
-        for key, value in client.bottom.state_dict().items():
-            assert torch.equal(kept[f"model/bottom/{key}"], value), key
+
+
+class Here:
+    """A grid in this process: contexts and messages cross as bytes, as they do between processes."""
+
+    def __init__(self, app, config, fault=lambda number, turn, reply: reply):
+        self.app, self.fault, self.sent = app, fault, []
+        self.contexts = [
+            context_to_proto(Context(1, 100 + n, {"partition-id": n} | config, RecordDict(), {})).SerializeToString()
+            for n in (1, 0)  # not in the clients' order
+        ]
+
+    def get_node_ids(self):
+        return [context_from_proto(ProtoContext.FromString(one)).node_id for one in self.contexts]
+
+    def send_and_receive(self, messages, timeout):
+        replies = []
+        for place, message in enumerate(messages):
+            context = context_from_proto(ProtoContext.FromString(self.contexts[place]))
+            turn = message.content["facts"]["round"]
+            try:
+                reply = self.fault(context.node_id - 100, turn, self.app(message, context))
+            except RuntimeError as error:
+                reply = Message(Error(code=1, reason=str(error)), reply_to=message)
+            self.contexts[place] = context_to_proto(context).SerializeToString()
+            self.sent += [message, *([reply] if reply else [])]
+            replies += [reply] if reply else []
+        return replies
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a federation through both apps; the last weights, the history and the grid."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+    def go(task=lambda: TASK, *, config=None, fault=lambda number, turn, reply: reply, own_rows=False, **options):
+        defences = tuple(options.pop("defences", ()))
+        plan = Plan(recipe=replace(RECIPE, epochs=options.pop("rounds", 2)), defences=defences)
+        federation = Federation(plan=plan, **{"clients": 2} | options)
+        grid = Here(client_app(task, federation, own_rows=own_rows), {"seed": 0} if config is None else config, fault)
+        grid.contexts = grid.contexts[-federation.clients :]
+        path = tmp_path / "final.safetensors"
+        server_app(lambda: TASK, federation)(grid, Context(1, 1, {}, RecordDict(), {"final": str(path), "timeout": 5}))
+        with safe_open(path, "pt") as file:
+            return file.get_tensor("weights"), json.loads(file.metadata()["history"]), grid
+
+    return go
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "fedavg"},
+        {"method": "fedavg", "exchange": "gradients"},
+        {"method": "fedavg", "defences": [GaussianNoise(std=0.01, on="update")]},
+        {"method": "private-bottom", "defences": [PASSPORT], "weighted": False, "alpha": 0.5},
+        {"method": "private-bottom", "defences": [PASSPORT], "exchange": "gradients"},
+    ],
+    ids=["fedavg", "gradients", "noise", "passports", "passports-gradients"],
+)
+def test_all_methods_have_the_bits_of_the_simulation(run, options):
+    """Noise and passports: the random stream goes on where the round before left it."""
+    weights, history, _ = run(rounds=3, **options)
+    expected = federate(TASK, clients=2, rounds=3, recipe=RECIPE, **options)
+    assert torch.equal(weights, expected.server.weights)
+    assert [one | {"loss": 0} for one in history] == [one | {"loss": 0} for one in expected.history]
+
+
+def test_only_shared_weights_and_numbers_cross(run):
+    _, _, grid = run(method="private-bottom", defences=[PASSPORT])
+    bottoms = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom", defences=[PASSPORT]).clients
+    for message in grid.sent:
+        assert not message.has_error()
+        if message.content:
+            vector, facts = _read(message.content)
+            assert vector.shape == pack([bottoms["client0"].top]).shape and set(facts) <= {"round", "rows", "client"}
+    last = b"".join(message.content["weights"]["weights"].data for message in grid.sent if message.content)
+    for client in bottoms.values():
+        for value in client.bottom.state_dict().values():
+            assert value.numel() < 4 or value.flatten()[:4].numpy().tobytes() not in last
+
+
+def test_a_client_keeps_its_own_bottom_and_the_last_top(run, tmp_path):
+    weights, _, _ = run(clients=1, method="private-bottom", config={"seed": 0, "keep": str(tmp_path / "mine")})
+    (client,) = federate(TASK, clients=1, rounds=2, recipe=RECIPE, method="private-bottom").clients.values()
+    kept = load_file(tmp_path / "mine")
+    for part, module in client.modules.items():
+        assert all(torch.equal(kept[f"model/{part}/{key}"], value) for key, value in module.state_dict().items())
+    assert torch.equal(
+        torch.cat([value.flatten() for key, value in kept.items() if "/top/" in key]).sort()[0], weights.sort()[0]
+    )
+    assert (tmp_path / "mine").stat().st_mode & 0o77 == 0
+
+
+def test_without_a_seed_a_client_draws_one_that_nobody_knows(run):
+    """The plan's seed is known to all, so whatever is private must not come of it."""
+    tops = [run(method="private-bottom", config={})[0] for _ in range(2)]
+    known = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom").server.weights
+    assert not torch.equal(*tops) and not torch.equal(tops[0], known)
+
+
+def test_a_client_may_hold_its_own_rows_alone(run):
+    few = replace(TASK, train=TASK.train[:40])
+    _, _, grid = run(lambda: few, own_rows=True, rounds=1)
+    assert [m.content["facts"]["rows"] for m in grid.sent if m.content and "rows" in m.content["facts"]] == [40, 40]
+
+
+def broken(change):
+    """A reply of client 1 in round 0, changed."""
+
+    def fault(number, turn, reply):
+        if number == 1 and turn == 0:
+            change(reply.content)
+        return reply
+
+    return fault
+
+
+def vector(change):
+    def changed(content):
+        content["weights"]["weights"] = Array(change(content["weights"]["weights"].numpy()))
+
+    return broken(changed)
+
+
+FAULTS = {
+    "not finite": (vector(lambda v: v * np.nan), "client1", "finite"),
+    "too short": (vector(lambda v: v[1:]), "node 101", "numbers, got a shape"),
+    "other type": (vector(lambda v: v.astype(np.float64)), "node 101", "float32"),
+    "bytes": (broken(lambda c: setattr(c["weights"]["weights"], "data", b"x")), "node 101", "bytes that are none"),
+    "no facts": (broken(lambda c: c.pop("facts")), "node 101", "expected weights and facts"),
+    "no rows": (broken(lambda c: c["facts"].pop("rows")), "node 101", "'rows'"),
+    "text": (broken(lambda c: c["facts"].update(rows="many")), "node 101", "whole numbers"),
+    "more": (broken(lambda c: c.update(bottom=MetricRecord({"a": 1.0}))), "node 101", "nothing else"),
+    "other record": (broken(lambda c: c.update(weights=MetricRecord({"weights": 1}))), "node 101", "weights and facts"),
+    "no row": (broken(lambda c: c["facts"].update(rows=0)), "client1", "at least one row"),
+    "stranger": (broken(lambda c: c["facts"].update(client=7)), "node 101", "from 0 to 1"),
+    "old": (broken(lambda c: c["facts"].update(round=5)), "client1", "round 0"),
+}
+
+
+@pytest.mark.parametrize(("fault", "who", "why"), FAULTS.values(), ids=FAULTS)
+def test_malformed_answers_are_refused_by_name_and_the_rest_go_on(run, fault, who, why):
+    weights, history, _ = run(fault=fault)
+    assert list(history[0]["refused"]) == [who] and why in history[0]["refused"][who]
+    assert history[1] == {"round": 1, "absent": [], "refused": {}}
+    assert torch.isfinite(weights).all()
+
+
+def test_nodes_that_say_they_are_the_same_client_are_both_refused(run):
+    _, history, _ = run(fault=broken(lambda content: content["facts"].update(client=0)))
+    assert list(history[0]["refused"]) == ["client0"] and "several" in history[0]["refused"]["client0"]
+    assert history[0]["absent"] == ["client1"] and history[1] == {"round": 1, "absent": [], "refused": {}}
+
+
+@pytest.mark.parametrize("how", ["silent", "failed"])
+def test_who_does_not_answer_is_absent(run, how):
+    def fault(number, turn, reply):
+        if number == 1 and turn == 0:
+            if how == "failed":
+                raise RuntimeError("gone")
+            return None
+        return reply
+
+    _, history, _ = run(fault=fault)
+    assert [one["absent"] for one in history] == [["client1"], []]
+
+
+def test_the_text_of_an_error_stays_at_the_node(run):
+    def table():
+        raise ValueError("row 17 of patients.csv says 'HIV'")
+
+    _, history, grid = run(table, rounds=1)
+    assert history[0]["absent"] == ["client0", "client1"]
+    assert {m.error.reason for m in grid.sent if m.has_error()} == {"ValueError, see the log of the node"}
+
+
+def test_wrong_settings_are_one_sentence(run):
+    with pytest.raises(ConfigError, match="splitfed"):
+        client_app(lambda: TASK, Federation(plan=Plan(recipe=RECIPE), method="splitfed"))
+    with pytest.raises(RunError, match=r"Expected 2 nodes within .* seconds, found 0"):
+        federation = Federation(plan=Plan(recipe=RECIPE), clients=2)
+        grid = Here(None, {})
+        grid.contexts = []
+        server_app(lambda: TASK, federation)(grid, Context(1, 1, {}, RecordDict(), {"timeout": 0.1}))

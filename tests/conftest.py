@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+import cutlayer.net  # noqa: F401 (before grpc, which Flower imports, or TLS 1.2 would be on)
 from cutlayer.defence import Local, Place
 
 settings.register_profile("same", derandomize=True, deadline=None)  # the same examples in every run

@@ -117,7 +117,7 @@ MISTAKES = {
     "unknown party": (["revoke", "authority", "shop"], "'shop'"),
     "no folder": (["show", "nowhere"], "Expected a folder nowhere"),
     "nothing in it": (["show", "."], "there are none"),
-    "unknown option": (["show", "bank", "--loud"], "No such option: --loud"),
+    "unknown option": (["show", "bank", "--loud"], "No such option"),
 }
 
 

@@ -31,9 +31,11 @@ def test_gamma_and_beta_are_solved_for_by_group_and_channel(rectified):
 def defended():
     task = cl.data.digits(parties=2)
     settings = {"recipe": cl.Recipe(epochs=8), "seed": 0, "keep": "last"}
-    bottoms = {name: nn.Sequential(nn.Flatten(), nn.Linear(32, 48)) for name in ("party1", "party2")}
     return cl.train(
-        task, bottoms=bottoms, defences=[Passport(mean_range=10.0, variance=1.0, where="bottom")], **settings
+        task,
+        bottoms=lambda features, width: nn.Sequential(nn.Flatten(), nn.Linear(32, 48)),
+        defences=[Passport(mean_range=10.0, variance=1.0, where="bottom")],
+        **settings,
     )
 
 

@@ -44,19 +44,21 @@ PRINTED = {
 def test_every_cell_names_things_that_exist(paper, quick):
     tables = paper.tables(quick)
     assert set(tables) == NAMES[paper]
-    for cells in tables.values():
-        for cell in cells:
-            words.cut(cell.job.cut)
-            words.defences([cell.job.defence])
-            words.attacks(cell.job.attacks or ["norm-score"])
-            named.bottom(cell.job.bottom)
-            named.top(cell.job.top)
-            assert cell.job.data.split(":")[0] in cl.data.names()
-            kind, _, name = cell.read.partition(":")
-            assert kind in ("accuracy", "auc", "check") or name in (*cell.job.attacks, "strongest"), cell
-            for check in cell.job.checks:
-                module, _, function = check.partition(":")
-                assert callable(getattr(import_module(f"cutlayer.papers.{module}"), function))
+    every = [cell for cells in tables.values() for cell in cells]
+    for cut, defence, bottom, top in {(c.job.cut, c.job.defence, c.job.bottom, c.job.top) for c in every}:
+        words.cut(cut)
+        words.defences([defence])
+        named.bottom(bottom)
+        named.top(top)
+    for attacks in {cell.job.attacks for cell in every}:
+        words.attacks(attacks or ["norm-score"])
+    for cell in every:
+        assert cell.job.data.split(":")[0] in cl.data.names()
+        kind, _, name = cell.read.partition(":")
+        assert kind in ("accuracy", "auc", "check") or name in (*cell.job.attacks, "strongest"), cell
+        for check in cell.job.checks:
+            module, _, function = check.partition(":")
+            assert callable(getattr(import_module(f"cutlayer.papers.{module}"), function))
     papers = {cell.paper for cells in tables.values() for cell in cells if cell.paper is not None}
     assert PRINTED[paper] <= papers
 

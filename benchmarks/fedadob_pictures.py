@@ -6,7 +6,6 @@ and direction scores of gradients, by label (figure 6). The last two train anew,
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,9 @@ from matplotlib.figure import Figure
 
 from cutlayer import words
 from cutlayer.auditing import attack_run
-from cutlayer.models import named
 from cutlayer.papers import fedadob
-from cutlayer.papers.jobs import Job, read_outcomes
+from cutlayer.papers.jobs import Job, plan_of, read_outcomes
 from cutlayer.papers.reproduce import read
-from cutlayer.plan import Plan
-from cutlayer.recipe import Milestones, Optimiser, Recipe
 from cutlayer.report.plots import COLOURS, MARKERS, reconstructions
 from cutlayer.run import Run
 from cutlayer.training import train_plan, using_threads
@@ -32,25 +28,7 @@ SHOWN = 10
 
 def trained(job: Job) -> Run:
     """The training of a job, without its attacks."""
-    recipe = Recipe(
-        epochs=job.epochs,
-        batch_size=job.batch_size,
-        lr=job.lr,
-        weight_decay=job.weight_decay,
-        optimiser=Optimiser(job.optimiser),
-        clip=job.clip or None,
-        schedule=Milestones(at=job.milestones),
-    )
-    plan = Plan(
-        bottoms=named.bottom(job.bottom),
-        top=named.top(job.top),
-        width=job.width,
-        cut=words.cut(job.cut),
-        defences=words.defences([job.defence]),
-        recipe=recipe,
-        seed=job.seed,
-    )
-    return train_plan(words.dataset(job.data), plan, keep="last")
+    return train_plan(words.dataset(job.data), plan_of(job), keep="last")
 
 
 def guesses(run: Run, spelling: str) -> tuple[Any, float]:
@@ -122,7 +100,7 @@ def scores() -> None:
     figure = Figure(figsize=(13, 3.6), layout="constrained")
     cells = {cell.method: cell.job for cell in fedadob.tables(True)["figure 6"]}
     for axes, method in zip(figure.subplots(1, len(chosen)), chosen, strict=True):
-        run = trained(replace(cells[method], milestones=()))
+        run = trained(cells[method])
         norms, directions = (guesses(run, attack)[0] for attack in ("norm-score", "direction-score"))
         place = {int(row): number for number, row in enumerate(directions.rows)}
         both = [(n, place[int(row)]) for n, row in enumerate(norms.rows) if int(row) in place][:4000]

@@ -76,25 +76,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         task = recut(task, (job.share, 1 - job.share))
     if job.rows:
         task = some_rows(task, job.rows, generator(job.seed, "job rows"))
-    recipe = Recipe(
-        epochs=job.epochs,
-        batch_size=job.batch_size,
-        lr=job.lr,
-        weight_decay=job.weight_decay,
-        optimiser=Optimiser(job.optimiser),
-        clip=job.clip or None,
-        schedule=Milestones(at=job.milestones) if job.milestones else Steps(every=job.drop_every, factor=0.1),
-    )
-    plan = Plan(
-        bottoms=named.bottom(job.bottom),
-        top=named.top(job.top),
-        width=job.width,
-        cut=words.cut(job.cut),
-        defences=words.defences([job.defence]),
-        recipe=recipe,
-        seed=job.seed,
-        device=device,
-    )
+    plan = plan_of(job, device)
     attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
     outcome: Outcome = {"job": asdict(job), "metrics": {}, "losses": [], "findings": [], "checks": {}, "device": device}
     try:
@@ -114,6 +96,29 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
         "bytes": run.transcript.traffic(),
         "seconds": round(time.perf_counter() - start, 1),
     }
+
+
+def plan_of(job: Job, device: str = "cpu") -> Plan:
+    """What a job trains, and how."""
+    recipe = Recipe(
+        epochs=job.epochs,
+        batch_size=job.batch_size,
+        lr=job.lr,
+        weight_decay=job.weight_decay,
+        optimiser=Optimiser(job.optimiser),
+        clip=job.clip or None,
+        schedule=Milestones(at=job.milestones) if job.milestones else Steps(every=job.drop_every, factor=0.1),
+    )
+    return Plan(
+        bottoms=named.bottom(job.bottom),
+        top=named.top(job.top),
+        width=job.width,
+        cut=words.cut(job.cut),
+        defences=words.defences([job.defence]),
+        recipe=recipe,
+        seed=job.seed,
+        device=device,
+    )
 
 
 def _trained(task: Task, plan: Plan, job: Job, keep: str) -> Run | Federated:

@@ -10,6 +10,7 @@ from cutlayer.attacks.model_completion import _average, _head, _places, interlea
 from cutlayer.auditing import attack_run
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
+from cutlayer.rng import Stream
 from cutlayer.view import Known, Own
 from tests.toy import FEATURE, digits_run, rng, world
 
@@ -52,7 +53,9 @@ def test_a_trained_bottom_beats_the_majority_and_shuffled_labels_do_not():
 
 @pytest.mark.parametrize("ssl", [False, True])
 def test_feature_maps_are_flattened(ssl):
-    toy, view = blobs(bottom=nn.Sequential(nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), nn.Dropout(0.1)), shape=(1, 4, 3))
+    with Stream(0, "maps").scope():
+        bottom = nn.Sequential(nn.Conv2d(1, 2, 2), nn.BatchNorm2d(2), nn.Dropout(0.1))
+    toy, view = blobs(bottom=bottom, shape=(1, 4, 3))
     assert accuracy(toy, view, ModelCompletion(ssl=ssl, epochs=2 if ssl else None).run(view, rng())) > 0.8
 
 

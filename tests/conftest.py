@@ -12,10 +12,11 @@ settings.load_profile("same")
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Tensors here are tiny, so threads only wait for each other; sums, and so bits, depend on their number; and
-    some libraries set it when they are imported."""
+def alike():
+    """A test finds the same state whatever ran before it. One thread: tensors here are tiny, so threads only wait for
+    each other; sums, and so bits, depend on their number; and some libraries set it when they are imported."""
     torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 @pytest.fixture

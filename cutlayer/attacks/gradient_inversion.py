@@ -1,18 +1,23 @@
 """Gradient inversion: search for a batch whose gradient is the one that a client sent."""
 
 import copy
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import cosine_similarity, log_softmax
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import batch_norm, cosine_similarity, instance_norm, layer_norm, log_softmax
+from torch.overrides import TorchFunctionMode
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.imaging import is_image, total_variation
+from cutlayer.lbfgs import minimise
 from cutlayer.message import Kind, Message
 from cutlayer.passport import layer_input, passport_layers
 from cutlayer.rng import Stream
@@ -20,7 +25,9 @@ from cutlayer.view import Manifest, View
 from cutlayer.weights import places, unpack
 
 SMALL = 1e-3  # of the largest entry of a gradient: below it, entries count less
-PATIENCE = 20  # inner steps of a step of L-BFGS
+SURE = 20.0  # logit of a label that is known
+LARGEST = 2**25  # numbers (problems x parameters) in memory at once: 8 AlexNets of 4 million, several times 0.1 GB
+COPIES = 100  # of each number of a guess, which count as well: activations, and the history of a search
 
 
 class GradientInversion(Attack):
@@ -32,8 +39,8 @@ class GradientInversion(Attack):
     is looked at. `method=cosine`: one minus the cosine plus `tv` times the total variation, Adam on the sign of the
     gradient with a falling rate, inside [0, 1] (Geiping et al., Inverting Gradients). Of a single row the label is
     read off the gradient of the last bias, which is negative for it alone (iDLG); labels of more are guessed along.
-    The best of `restarts` random starts counts, by its objective. ReLU has no second derivative for L-BFGS to use:
-    there, cosine is the better one.
+    The best of `restarts` random starts counts, by its objective; all starts for all messages run at once, each on a
+    path of its own. ReLU has no second derivative for L-BFGS to use: there, cosine is the better one.
 
     `knows=bottom`: a bottom that is not shared is known but for its passports, which are guessed once per start (white
     box). `knows=form`: its weights are drawn anew (black box). A bottom that is shared is known either way.
@@ -86,7 +93,7 @@ class GradientInversion(Attack):
         return None if manifest.shares else "horizontal-only"
 
     def run(self, view: View, rng: Generator) -> Guess:
-        """Invert one update after the other."""
+        """Invert all updates at once, but for those with other numbers of rows or too large for memory."""
         sent = {m.batch.step: m for m in _of(view, Kind.UPDATE) if m.sender == view.victim}
         given = {m.batch.step: m for m in _of(view, Kind.WEIGHTS) if m.receiver == view.victim}
         steps = sorted(set(sent) & set(given))[-self.messages :]
@@ -94,18 +101,25 @@ class GradientInversion(Attack):
             raise Inapplicable("gradients-only: clients sent weights")
         if view.victim not in view.hints.shapes:
             raise ConfigError(f"Expected the shape of a row as a hint; {self.name} needs it.")
-        shape, rows, values, groups = view.hints.shapes[view.victim], [], [], []
+        shape, problems = view.hints.shapes[view.victim], []
         for step in steps:
-            count = len(sent[step].batch.rows)
             model, shared = self._model(view, given[step].payload)
-            seed = int(torch.randint(2**62, (), generator=rng))
-            with Stream(seed, "gradient-inversion", device=next(model.parameters()).device).scope():
-                values.append(self._invert(model, shared, sent[step].payload, (count, *shape), view.manifest.classes))
-            rows.append(sent[step].batch.rows)
-            groups.append(torch.full((count,), step))
+            size = len(sent[step].batch.rows), *shape
+            with self._stream(model, rng).scope():
+                problems += self._problems(model, shared, sent[step].payload, size, view.manifest.classes)
+        with self._stream(model, rng).scope():  # models may draw numbers of their own
+            values = self._solve(model, list(shared), problems)
         return Guess(
-            torch.cat(rows), torch.cat(values).float().cpu(), Form.VALUES, groups=torch.cat(groups), unordered=True
+            torch.cat([sent[step].batch.rows for step in steps]),
+            torch.cat(values).float().cpu(),
+            Form.VALUES,
+            groups=torch.cat([torch.full((len(sent[step].batch.rows),), step) for step in steps]),
+            unordered=True,
         )
+
+    def _stream(self, model: nn.Module, rng: Generator) -> Stream:
+        seed = int(torch.randint(2**62, (), generator=rng))
+        return Stream(seed, "gradient-inversion", device=next(model.parameters()).device)
 
     def _model(self, view: View, weights: Tensor) -> tuple["Whole", dict[str, slice]]:
         """The client's model as far as the server knows it, and where the shared parameters lie in the vector."""
@@ -122,80 +136,105 @@ class GradientInversion(Attack):
                 layer.track_running_stats, layer.running_mean, layer.running_var = False, None, None
         return model, {name: where[id(p)] for name, p in model.named_parameters() if id(p) in where}
 
-    def _invert(
+    def _problems(
         self, model: "Whole", shared: dict[str, slice], update: Tensor, size: tuple[int, ...], classes: int
-    ) -> Tensor:
-        """One batch: the best end of several starts."""
+    ) -> list["Problem"]:
+        """The starts for one message."""
         if self.method == "dlg":
             model.double()  # second-order steps end early where digits run out
         device, kind = (one := next(model.parameters())).device, one.dtype
         wanted = torch.cat([update[here] for here in shared.values()]).to(device, kind)
-        known = _label(model, shared, update) if size[0] == 1 else None
-        ends = []
+        label = _label(model, shared, update) if size[0] == 1 else None
+        parts = {name.split(".")[0] for name in shared}
+        named = [*model.named_parameters(), *model.named_buffers()]
+        weights = {name: one for name, one in named if name.split(".")[0] in parts and one.is_floating_point()}
+        made = []
         for _ in range(self.restarts):
             draw = torch.rand if is_image(size[1:]) else torch.randn
-            start = draw(size, device=device, dtype=kind)
-            guess = torch.randn(size[0], classes, device=device, dtype=kind)
-            if known is not None:
-                guess = torch.full_like(guess, -20.0)
-                guess[:, known] = 20.0
+            rows = draw(size, device=device, dtype=kind)
+            labels = torch.randn(size[0], classes, device=device, dtype=kind)
+            if label is not None:
+                labels = torch.full_like(labels, -SURE)
+                labels[:, label] = SURE
             for layer in passport_layers(model):  # guessed once
                 layer.given = None
-                layer.given = layer.factors(layer_input(model.bottom, layer, start))
-            search = self._squares if self.method == "dlg" else self._cosines
-            ends.append(search(_gradient(model, list(shared)), start, guess, wanted))
-        return min(ends, key=lambda end: end[1])[0]
+                layer.given = layer.factors(layer_input(model.bottom, layer, rows))
+            factors = [torch.stack(layer.given) for layer in passport_layers(model) if layer.given is not None]
+            made.append(Problem(rows, labels, label is not None, weights, factors, wanted))
+        return made
 
-    def _squares(self, gradient: "Gradient", start: Tensor, guess: Tensor, wanted: Tensor) -> tuple[Tensor, float]:
-        x, y = start.clone().requires_grad_(), guess.clone().requires_grad_()
-        optimizer = torch.optim.LBFGS(
-            [x] if float(guess.abs().min()) > 10 else [x, y],
-            max_iter=PATIENCE,
-            history_size=50,
-            tolerance_grad=0,
-            tolerance_change=0,
-            line_search_fn="strong_wolfe",
-        )
-        size = wanted.abs().clamp(min=SMALL * float(wanted.abs().max()) + 1e-30)
-        scale = size.square() * len(wanted) if self.relative else size.square().sum()
-        best, least = start, float("inf")
+    def _solve(self, model: "Whole", names: list[str], problems: list["Problem"]) -> list[Tensor]:
+        """The best end for each message."""
+        ends: dict[int, tuple[float, Tensor]] = {}
+        search = self._squares if self.method == "dlg" else self._cosines
+        for chunk in _chunks(problems):
+            alike = [problems[number] for number in chunk]
+            weights = {name: torch.stack([one.weights[name] for one in alike]) for name in alike[0].weights}
+            gradient = _gradient(model, names, weights, _stacked(one.factors for one in alike))
+            rows, labels, wanted = _stacked([one.rows, one.labels, one.wanted] for one in alike)
+            found, values = search(gradient, rows, labels, wanted, alike[0].known)
+            ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), found, strict=True), strict=True)
+        firsts = range(0, len(problems), self.restarts)
+        return [min((ends[first + more] for more in range(self.restarts)), key=itemgetter(0))[1] for first in firsts]
 
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            value = ((gradient(x, y) - wanted).square() / scale).sum()
-            value.backward()
-            return value
+    def _squares(
+        self, gradient: "Gradient", rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
+    ) -> tuple[Tensor, Tensor]:
+        size = wanted.abs().maximum(SMALL * wanted.abs().amax(dim=1, keepdim=True) + 1e-30)
+        scale = size.square() * wanted.shape[1] if self.relative else size.square().sum(dim=1, keepdim=True)
+        count = rows[0].numel()
 
-        for _ in range(max(1, self.steps // PATIENCE)):
-            optimizer.step(closure)
-            value = float(closure().detach())
-            if not value < least:  # also where it is no number
-                break
-            best, least = x.detach().clone(), value
-        return best.clamp(0, 1) if is_image(tuple(start.shape[1:])) else best, least
+        def distance(x: Tensor) -> Tensor:
+            y = labels if known else x[:, count:].view_as(labels)
+            return ((gradient(x[:, :count].view_as(rows), y) - wanted).square() / scale).sum(dim=1)
 
-    def _cosines(self, gradient: "Gradient", start: Tensor, guess: Tensor, wanted: Tensor) -> tuple[Tensor, float]:
-        x, y = start.clone().requires_grad_(), guess.clone().requires_grad_()
-        learned = [x] if float(guess.abs().min()) > 10 else [x, y]
-        optimizer = torch.optim.Adam(learned, lr=self.lr)
+        parts = [rows.flatten(1)] if known else [rows.flatten(1), labels.flatten(1)]
+        ends, values = minimise(distance, torch.cat(parts, dim=1), steps=self.steps)
+        ends = ends[:, :count].view_as(rows)
+        return ends.clamp(0, 1) if is_image(tuple(rows.shape[2:])) else ends, values
+
+    def _cosines(
+        self, gradient: "Gradient", rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
+    ) -> tuple[Tensor, Tensor]:
+        x, y = rows.clone().requires_grad_(), labels.clone().requires_grad_(not known)
+        learned = [x] if known else [x, y]
+        optimizer = torch.optim.Adam(learned, lr=self.lr)  # on signs: entry by entry, so no problem moves another
         ends = [int(share * self.steps) for share in (0.375, 0.625, 0.875)]
         schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, ends, 0.1)
-        picture = is_image(tuple(start.shape[1:]))
-        value = torch.tensor(float("inf"))
-        for _ in range(self.steps):
-            value = 1 - cosine_similarity(gradient(x, y), wanted, dim=0)
+        picture = is_image(tuple(rows.shape[2:]))
+
+        def objective() -> Tensor:
+            value = 1 - cosine_similarity(gradient(x, y), wanted, dim=1)
             if self.tv and picture:
-                value = value + self.tv * total_variation(x).mean()
-            for one, slope in zip(learned, torch.autograd.grad(value, learned), strict=True):
+                value = value + self.tv * total_variation(x.flatten(0, 1)).view(x.shape[:2]).mean(dim=1)
+            return value
+
+        for _ in range(self.steps):
+            for one, slope in zip(learned, torch.autograd.grad(objective().sum(), learned), strict=True):
                 one.grad = slope.sign()
             optimizer.step()
             schedule.step()
             if picture:
                 x.data.clamp_(0, 1)
-        return x.detach(), float(value.detach())
+        with torch.no_grad():
+            return x.detach(), objective()
 
 
-Gradient = Callable[[Tensor, Tensor], Tensor]
+Gradient = Callable[[Tensor, Tensor], Tensor]  # problems x parameters, of rows and label logits
+Weights = dict[str, Tensor]
+Factors = list[Tensor]  # of each layer with passports: gamma and beta
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One start for one message."""
+
+    rows: Tensor
+    labels: Tensor  # logits
+    known: bool  # whether the labels are
+    weights: Weights  # that the client was sent
+    factors: Factors  # that are guessed
+    wanted: Tensor  # the gradient that came back
 
 
 class Whole(nn.Module):
@@ -212,19 +251,59 @@ class Whole(nn.Module):
         return output
 
 
-def _gradient(model: Whole, names: list[str]) -> Gradient:
-    """The gradient of shared parameters as a function of rows and label logits, with a graph of its own."""
-    parameters = dict(model.named_parameters())
-    chosen = [parameters[name] for name in names]
+class WeightsApart(TorchFunctionMode):
+    """Norms first without their weights: in one call, vmap's second derivatives are wrong (functorch's issue 534)."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch, with a norm's scale and shift after it."""
+        if func not in (batch_norm, instance_norm, layer_norm):
+            return func(*args, **(kwargs or {}))
+        parts = {"weight": None, "bias": None, **(kwargs or {})}
+        weight, bias = parts.pop("weight"), parts.pop("bias")
+        output = func(*args, **parts)
+        ones = () if func is layer_norm else (1,) * (output.dim() - 2)  # weights of others are for channels
+        scaled = output if weight is None else output * weight.view(*weight.shape, *ones)
+        return scaled if bias is None else scaled + bias.view(*bias.shape, *ones)
+
+
+def _gradient(model: Whole, names: list[str], weights: Weights, factors: Factors) -> Gradient:
+    """The gradients of shared parameters, problems x parameters, as a function of each one's rows and label logits."""
+    layers = passport_layers(model)
+
+    def loss(chosen: Weights, others: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
+        for layer, (gamma, beta) in zip(layers, factors, strict=True):
+            layer.given = gamma, beta
+        with WeightsApart():
+            output = functional_call(model, {**others, **chosen}, (rows,))
+        return -(labels.softmax(dim=1) * log_softmax(output, dim=1)).sum(dim=1).mean()
+
+    def one(weights: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
+        found = grad(loss)({name: weights[name] for name in names}, weights, factors, rows, labels)
+        return torch.cat([found[name].flatten() for name in names])
 
     def gradient(rows: Tensor, labels: Tensor) -> Tensor:
-        for one in chosen:
-            one.requires_grad_()
-        loss = -(labels.softmax(dim=1) * log_softmax(model(rows), dim=1)).sum(dim=1).mean()
-        found = torch.autograd.grad(loss, chosen, create_graph=True)
-        return torch.cat([one.flatten() for one in found])
+        found: Tensor = vmap(one, randomness="different")(weights, factors, rows, labels)
+        for layer in layers:
+            layer.given = None
+        return found
 
     return gradient
+
+
+def _chunks(problems: list[Problem]) -> Iterator[list[int]]:
+    """Which problems to solve at once: as many rows in each, and not too many for memory."""
+    for count in dict.fromkeys(len(one.rows) for one in problems):
+        alike = [number for number, one in enumerate(problems) if len(one.rows) == count]
+        one = problems[alike[0]]
+        most = max(1, LARGEST // (len(one.wanted) + COPIES * one.rows.numel()))
+        yield from (alike[first : first + most] for first in range(0, len(alike), most))
+
+
+def _stacked(lists: Iterable[list[Tensor]]) -> list[Tensor]:
+    """Problems on top of each other, entry by entry."""
+    return [torch.stack(one) for one in zip(*lists, strict=True)]
 
 
 def _label(model: Whole, shared: dict[str, slice], update: Tensor) -> int | None:

@@ -1,17 +1,23 @@
 """Gradient inversion: rows out of gradients, on models where it must succeed and under defences where it must not."""
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import log_softmax
 
 import cutlayer as cl
-from cutlayer.attacks import GradientInversion
+from cutlayer.attacks import GradientInversion, gradient_inversion
+from cutlayer.attacks.gradient_inversion import Problem, Whole, _chunks, _gradient, _label
 from cutlayer.auditing import attack_run
 from cutlayer.errors import ConfigError
 from cutlayer.horizontal import federate
+from cutlayer.message import Kind
 from cutlayer.models import named
+from cutlayer.passport import PassportLayer
+from cutlayer.rng import generator
 
 SINGLE = cl.Recipe(batch_size=1, optimiser=cl.Optimiser.SGD, lr=0.01)
 
@@ -79,9 +85,6 @@ def test_it_needs_gradients_and_shared_weights():
 
 
 def test_the_label_of_a_single_row_is_read_off_the_last_bias(undefended):
-    from cutlayer.attacks.gradient_inversion import _label
-    from cutlayer.message import Kind
-
     view = undefended.view("client0")
     for channel in view.channels:
         if channel.kind is Kind.UPDATE:
@@ -90,6 +93,69 @@ def test_the_label_of_a_single_row_is_read_off_the_last_bias(undefended):
     hinted = replace(view, victim="client0")
     model, shared = GradientInversion()._model(hinted, next(given.messages()).payload)
     assert _label(model, shared, first.payload) == int(undefended.task.labels[first.batch.rows])
+
+
+def one_by_one(model, names, weights, factors, rows, labels):
+    """The gradients of one problem after the other."""
+    for number in range(len(rows)):
+        one = copy.deepcopy(model)  # the graph of each needs its own weights to stay
+        one.load_state_dict({name: part[number] for name, part in weights.items()}, strict=False)
+        one.bottom[0].given = tuple(factors[number])
+        loss = -(labels[number].softmax(dim=1) * log_softmax(one(rows[number]), dim=1)).sum(dim=1).mean()
+        found = torch.autograd.grad(loss, [one.get_parameter(name) for name in names], create_graph=True)
+        yield torch.cat([part.flatten() for part in found])
+
+
+def test_gradients_of_many_problems_are_those_of_each():
+    rng = generator(0)
+    layer = PassportLayer(nn.Conv2d(1, 4, 3), rng, mean_range=2.0, variance=1.0)
+    layer.norm = nn.BatchNorm2d(4, affine=False, track_running_stats=False)
+    layer.size.fill_(5)
+    norms = nn.InstanceNorm2d(4, affine=True), nn.BatchNorm1d(5, track_running_stats=False), nn.LayerNorm(5)
+    bottom = nn.Sequential(layer, nn.Sigmoid(), norms[0])
+    top = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), norms[1], nn.Sigmoid(), norms[2], nn.Linear(5, 3))
+    model = Whole(bottom, top).double()
+    drawn = {name: torch.randn(3, *one.shape, generator=rng).double() for name, one in model.named_parameters()}
+    names = [name for name in drawn if "coder" not in name]
+    rows, labels, factors = (torch.randn(3, *size, generator=rng).double() for size in ((4, 1, 5, 5), (4, 3), (2, 4)))
+    guess = [rows.requires_grad_(), labels.requires_grad_()]
+    expected = torch.stack(list(one_by_one(model, names, drawn, factors, *guess)))
+    found = _gradient(model, names, drawn, [factors])(*guess)
+    assert found.shape == (3, sum(drawn[name][0].numel() for name in names)) and layer.given is None
+    torch.testing.assert_close(found, expected)
+    slopes = [torch.autograd.grad(one.square().sum(), guess) for one in (found, expected)]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize("method", ["dlg", "cosine"])
+def test_no_message_changes_what_is_found_in_another(undefended, method, monkeypatch):
+    attack, view = GradientInversion(method=method, messages=2, restarts=1, steps=30), undefended.view("client0")
+    view = replace(view, victim="client0", hints=replace(view.hints, shapes={"client0": (1, 8, 8)}))
+    together = attack.run(view, generator(0)).values
+    monkeypatch.setattr(gradient_inversion, "LARGEST", 1)  # each alone, from the same start
+    alone = attack.run(view, generator(0)).values
+    print((alone - together).abs().max())
+    assert together.shape == (2, 1, 8, 8) and not torch.allclose(together[0], together[1], atol=0.1)
+    torch.testing.assert_close(together, alone, atol=1e-3, rtol=0)
+
+
+def problem(rows, start=0.0):
+    return Problem(torch.full((rows, 2), start), torch.zeros(rows, 3), False, {}, [], torch.zeros(100))
+
+
+def test_problems_are_solved_at_once_if_they_have_as_many_rows_and_fit(monkeypatch):
+    problems = [problem(rows) for rows in (2, 1, 2, 2, 1)]
+    assert list(_chunks(problems)) == [[0, 2, 3], [1, 4]]
+    monkeypatch.setattr(gradient_inversion, "LARGEST", 1000)  # 100 for the gradient, 200 for every row
+    assert list(_chunks(problems)) == [[0, 2], [3], [1, 4]]
+
+
+def test_the_end_with_the_least_objective_is_taken(monkeypatch):
+    values = torch.tensor([3.0, 1.0, 2.0, torch.nan, 5.0, 4.0])
+    monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, rows, *others: (rows, values))
+    attack, model = GradientInversion(method="cosine", restarts=3), Whole(nn.Identity(), nn.Identity())
+    found = attack._solve(model, [], [problem(1, float(number)) for number in range(6)])
+    assert [float(one.mean()) for one in found] == [1, 5]
 
 
 @pytest.mark.parametrize(

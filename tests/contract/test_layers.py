@@ -23,6 +23,7 @@ LAYERS = {
         "crypto",
         "cores",
         "weights",
+        "lbfgs",
     ),
     1: (
         "transcript",

@@ -107,6 +107,9 @@ def train_plan(
             raise RunError(
                 f"The disk is full while writing {folder}; what was complete is kept: "
                 f"free some space and go on with --resume."
+                if folder
+                else "The disk is full where temporary files are, and messages are kept there: free some space, set "
+                "TMPDIR to a larger place, or keep fewer (keep='none')."
             ) from error
         raise
     return run

@@ -1,21 +1,20 @@
 """Gradient inversion: search for a batch whose gradient is the one that a client sent."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.func import functional_call, grad, vmap
-from torch.nn.functional import batch_norm, cosine_similarity, instance_norm, layer_norm, log_softmax
-from torch.overrides import TorchFunctionMode
+from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
+from cutlayer.gradients import Factors, Gradient, Weights, Whole, gradients
 from cutlayer.imaging import is_image, total_variation
 from cutlayer.lbfgs import minimise
 from cutlayer.message import Kind, Message
@@ -121,15 +120,16 @@ class GradientInversion(Attack):
         seed = int(torch.randint(2**62, (), generator=rng))
         return Stream(seed, "gradient-inversion", device=next(model.parameters()).device)
 
-    def _model(self, view: View, weights: Tensor) -> tuple["Whole", dict[str, slice]]:
+    def _model(self, view: View, weights: Tensor) -> tuple[Whole, dict[str, slice]]:
         """The client's model as far as the server knows it, and where the shared parameters lie in the vector."""
         own, victim = view.own[view.attacker], view.victim
         bottom = own.bottom or (view.hints.bottoms if self.knows == "bottom" else view.hints.forms)[victim]
         if own.top is None:
             raise ConfigError("Expected the server to attack; it alone holds what is shared.")
-        model = copy.deepcopy(Whole(bottom, own.top)).train().requires_grad_(False)
+        device = next(own.top.parameters()).device  # a bottom that is told of may be elsewhere
+        model = copy.deepcopy(Whole(bottom, own.top)).to(device).train().requires_grad_(False)
         shared = [getattr(model, part) for part in view.manifest.shares]
-        unpack(weights.to(next(model.parameters()).device), shared)
+        unpack(weights.to(device), shared)
         where = {id(one): here for here, one in places(shared)}
         for layer in model.modules():
             if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):  # by the statistics of the batch, as in training
@@ -137,7 +137,7 @@ class GradientInversion(Attack):
         return model, {name: where[id(p)] for name, p in model.named_parameters() if id(p) in where}
 
     def _problems(
-        self, model: "Whole", shared: dict[str, slice], update: Tensor, size: tuple[int, ...], classes: int
+        self, model: Whole, shared: dict[str, slice], update: Tensor, size: tuple[int, ...], classes: int
     ) -> list["Problem"]:
         """The starts for one message."""
         if self.method == "dlg":
@@ -163,14 +163,14 @@ class GradientInversion(Attack):
             made.append(Problem(rows, labels, label is not None, weights, factors, wanted))
         return made
 
-    def _solve(self, model: "Whole", names: list[str], problems: list["Problem"]) -> list[Tensor]:
+    def _solve(self, model: Whole, names: list[str], problems: list["Problem"]) -> list[Tensor]:
         """The best end for each message."""
         ends: dict[int, tuple[float, Tensor]] = {}
         search = self._squares if self.method == "dlg" else self._cosines
         for chunk in _chunks(problems):
             alike = [problems[number] for number in chunk]
             weights = {name: torch.stack([one.weights[name] for one in alike]) for name in alike[0].weights}
-            gradient = _gradient(model, names, weights, _stacked(one.factors for one in alike))
+            gradient = gradients(model, names, weights, _stacked(one.factors for one in alike))
             rows, labels, wanted = _stacked([one.rows, one.labels, one.wanted] for one in alike)
             found, values = search(gradient, rows, labels, wanted, alike[0].known)
             ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), found, strict=True), strict=True)
@@ -178,7 +178,7 @@ class GradientInversion(Attack):
         return [min((ends[first + more] for more in range(self.restarts)), key=itemgetter(0))[1] for first in firsts]
 
     def _squares(
-        self, gradient: "Gradient", rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
+        self, gradient: Gradient, rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
     ) -> tuple[Tensor, Tensor]:
         size = wanted.abs().maximum(SMALL * wanted.abs().amax(dim=1, keepdim=True) + 1e-30)
         scale = size.square() * wanted.shape[1] if self.relative else size.square().sum(dim=1, keepdim=True)
@@ -194,7 +194,7 @@ class GradientInversion(Attack):
         return ends.clamp(0, 1) if is_image(tuple(rows.shape[2:])) else ends, values
 
     def _cosines(
-        self, gradient: "Gradient", rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
+        self, gradient: Gradient, rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
     ) -> tuple[Tensor, Tensor]:
         x, y = rows.clone().requires_grad_(), labels.clone().requires_grad_(not known)
         learned = [x] if known else [x, y]
@@ -220,11 +220,6 @@ class GradientInversion(Attack):
             return x.detach(), objective()
 
 
-Gradient = Callable[[Tensor, Tensor], Tensor]  # problems x parameters, of rows and label logits
-Weights = dict[str, Tensor]
-Factors = list[Tensor]  # of each layer with passports: gamma and beta
-
-
 @dataclass(frozen=True)
 class Problem:
     """One start for one message."""
@@ -235,61 +230,6 @@ class Problem:
     weights: Weights  # that the client was sent
     factors: Factors  # that are guessed
     wanted: Tensor  # the gradient that came back
-
-
-class Whole(nn.Module):
-    """A client's bottom and top."""
-
-    def __init__(self, bottom: nn.Module, top: nn.Module) -> None:
-        super().__init__()
-        self.bottom = bottom
-        self.top = top
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return logits."""
-        output: Tensor = self.top(self.bottom(rows))
-        return output
-
-
-class WeightsApart(TorchFunctionMode):
-    """Norms first without their weights: in one call, vmap's second derivatives are wrong (functorch's issue 534)."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Call a function of torch, with a norm's scale and shift after it."""
-        if func not in (batch_norm, instance_norm, layer_norm):
-            return func(*args, **(kwargs or {}))
-        parts = {"weight": None, "bias": None, **(kwargs or {})}
-        weight, bias = parts.pop("weight"), parts.pop("bias")
-        output = func(*args, **parts)
-        ones = () if func is layer_norm else (1,) * (output.dim() - 2)  # weights of others are for channels
-        scaled = output if weight is None else output * weight.view(*weight.shape, *ones)
-        return scaled if bias is None else scaled + bias.view(*bias.shape, *ones)
-
-
-def _gradient(model: Whole, names: list[str], weights: Weights, factors: Factors) -> Gradient:
-    """The gradients of shared parameters, problems x parameters, as a function of each one's rows and label logits."""
-    layers = passport_layers(model)
-
-    def loss(chosen: Weights, others: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
-        for layer, (gamma, beta) in zip(layers, factors, strict=True):
-            layer.given = gamma, beta
-        with WeightsApart():
-            output = functional_call(model, {**others, **chosen}, (rows,))
-        return -(labels.softmax(dim=1) * log_softmax(output, dim=1)).sum(dim=1).mean()
-
-    def one(weights: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
-        found = grad(loss)({name: weights[name] for name in names}, weights, factors, rows, labels)
-        return torch.cat([found[name].flatten() for name in names])
-
-    def gradient(rows: Tensor, labels: Tensor) -> Tensor:
-        found: Tensor = vmap(one, randomness="different")(weights, factors, rows, labels)
-        for layer in layers:
-            layer.given = None
-        return found
-
-    return gradient
 
 
 def _chunks(problems: list[Problem]) -> Iterator[list[int]]:

@@ -112,6 +112,8 @@ class QueryFreeInversion(Attack):
             raise ConfigError("Expected the label party to attack; it alone holds the top model.")
         if isinstance(own.features, SparseRows):
             raise Inapplicable("dense-only")
+        if own.bottom is not None and view.attacker not in roster.order:  # horizontal learning that shares it
+            raise Inapplicable("the bottom is shared: model-inversion has it")
         for name in roster.feature_parties:
             _taken_for(view, view.hints.forms, name)
         top = copy.deepcopy(own.top).requires_grad_(False)

@@ -86,21 +86,42 @@ class Client(Defended):
     def outputs(self, rows: Tensor, record: Record | None = None) -> Tensor:
         """Predict with the own bottom and the shared top; what the bottom says is sent to `record`."""
         self.set_phase(Phase.PREDICT)
-        found = []
-        for part in rows.split(PREDICTION_ROWS):
-            batch = Batch(self.steps, Phase.PREDICT, part)
-            with torch.no_grad(), self.stream.scope():
-                embedding = self.bottom(self.features.index_select(0, part.to(self.features.device)))
-                embedding = protect(self.protectors, embedding, self.local(Place.EMBEDDING, batch))
-                found.append(self.top(embedding).cpu())
-            if record:
-                record(Message(batch, self.name, self.server, Kind.EMBEDDING, embedding.cpu()))
-            self.steps += 1
-        return torch.cat(found)
+        return torch.cat([self._predict(part, record) for part in rows.split(PREDICTION_ROWS)])
 
     def take(self, weights: Tensor) -> None:
         """Take the shared weights over."""
         unpack(weights.to(self.features.device), self.shared)
+
+    def end(self, weights: Tensor) -> None:
+        """Take the last weights over. Behind a bottom of its own the client takes the running statistics of its batch
+        norms anew, from its own rows: the average is over what other bottoms say, too."""
+        self.take(weights)
+        layers = [layer for module in self.shared for layer in module.modules()]
+        norms = [layer for layer in layers if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+        if any(module is self.bottom for module in self.shared) or not norms or len(self.rows) == 1:
+            return
+        self.set_phase(Phase.PREDICT)
+        usual = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.train()
+            norm.momentum = None  # the plain mean over all batches
+        for part in self.rows.split(PREDICTION_ROWS):
+            if len(part) > 1:  # one row has no spread
+                self._predict(part)
+        for norm, momentum in zip(norms, usual, strict=True):
+            norm.momentum = momentum
+
+    def _predict(self, rows: Tensor, record: Record | None = None) -> Tensor:
+        batch = Batch(self.steps, Phase.PREDICT, rows)
+        self.steps += 1
+        with torch.no_grad(), self.stream.scope():
+            embedding = self.bottom(self.features.index_select(0, rows.to(self.features.device)))
+            embedding = protect(self.protectors, embedding, self.local(Place.EMBEDDING, batch))
+            outputs: Tensor = self.top(embedding).cpu()
+        if record:
+            record(Message(batch, self.name, self.server, Kind.EMBEDDING, embedding.cpu()))
+        return outputs
 
     def _begin(self, weights: Tensor, turn: int) -> None:
         self.take(weights)

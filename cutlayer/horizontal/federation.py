@@ -199,7 +199,7 @@ class Federated:
     def end(self) -> None:
         """Give everyone the last weights, and evaluate each client's model on the test rows; means over clients."""
         for client in self.clients.values():
-            client.take(self.server.weights)
+            client.end(self.server.weights)
         alike = "bottom" in self.federation.shares and not self.federation.plan.defences
         scored = list(self.clients.values())[: 1 if alike else None]
         labels = self.task.labels[self.task.test].numpy()

@@ -67,7 +67,7 @@ def client_app(task: Make, federation: Federation, *, own_rows: bool = False, th
 
     def end(message: Message, context: Context) -> Message:
         client, done = _wake(task, federation, context, own_rows)
-        client.take(_read(message.content)[0])
+        client.end(_read(message.content)[0])
         _sleep(client, context, done)
         if "keep" in context.node_config:
             _write(Path(str(context.node_config["keep"])), _models(client), {})

@@ -56,8 +56,9 @@ def job(dataset: str, defence: str, method: str, exchange: str, quick: bool) -> 
     """One training."""
     bottom, top, rounds = SETS[dataset]
     single = exchange == "gradients"
-    known = attacks(quick)
-    chosen = [spelling for name, spelling in known.items() if name.endswith("GI") == single]
+    chosen = {name: spelling for name, spelling in attacks(quick).items() if name.endswith("GI") == single}
+    if method == "fedavg":  # the server has the bottom
+        chosen = {name: spelling for name, spelling in chosen.items() if not name.startswith("B")}
     return Job(
         data=f"{dataset}:parties=1,label_party=server" + (",limit=12000" if quick else ""),
         bottom=bottom,
@@ -70,7 +71,7 @@ def job(dataset: str, defence: str, method: str, exchange: str, quick: bool) -> 
         weight_decay=4e-5,
         clip=5.0,
         drop_every=1000,  # never
-        attacks=tuple(one for one in chosen if "passport" in defence or not one.startswith("passport")),
+        attacks=tuple(one for one in chosen.values() if "passport" in defence or not one.startswith("passport")),
         horizontal=f"clients={2 if single else CLIENTS},method={method},exchange={exchange}",
     )
 

@@ -10,9 +10,10 @@ from torch.nn.functional import log_softmax
 
 import cutlayer as cl
 from cutlayer.attacks import GradientInversion, gradient_inversion
-from cutlayer.attacks.gradient_inversion import Problem, Whole, _chunks, _gradient, _label
+from cutlayer.attacks.gradient_inversion import Problem, _chunks, _label
 from cutlayer.auditing import attack_run
 from cutlayer.errors import ConfigError
+from cutlayer.gradients import Whole, gradients
 from cutlayer.horizontal import federate
 from cutlayer.message import Kind
 from cutlayer.models import named
@@ -120,7 +121,7 @@ def test_gradients_of_many_problems_are_those_of_each():
     rows, labels, factors = (torch.randn(3, *size, generator=rng).double() for size in ((4, 1, 5, 5), (4, 3), (2, 4)))
     guess = [rows.requires_grad_(), labels.requires_grad_()]
     expected = torch.stack(list(one_by_one(model, names, drawn, factors, *guess)))
-    found = _gradient(model, names, drawn, [factors])(*guess)
+    found = gradients(model, names, drawn, [factors])(*guess)
     assert found.shape == (3, sum(drawn[name][0].numel() for name in names)) and layer.given is None
     torch.testing.assert_close(found, expected)
     slopes = [torch.autograd.grad(one.square().sum(), guess) for one in (found, expected)]

@@ -24,6 +24,7 @@ LAYERS = {
         "cores",
         "weights",
         "lbfgs",
+        "gradients",
     ),
     1: (
         "transcript",

@@ -226,3 +226,28 @@ def test_columns_of_several_parties_are_refused():
     with pytest.raises(ConfigError, match="client9"):
         client_of(TASK, federation(), "client9")
     assert DEFAULT.batch_size == 64
+
+
+def with_norm(inputs, outputs):
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, outputs))
+
+
+def test_statistics_behind_a_private_bottom_are_of_the_own_rows():
+    """Averaged ones would be of what other bottoms say; a shared bottom says the same everywhere."""
+    found = run(method="private-bottom", top=with_norm)
+    for client in found.clients.values():
+        with torch.no_grad():
+            seen = client.top[0](client.bottom.eval()(client.features[client.rows]))
+        assert client.top[1].running_mean == pytest.approx(seen.mean(dim=0), abs=1e-5)
+        assert client.top[1].running_var == pytest.approx(seen.var(dim=0), rel=1e-4)
+        assert client.top[1].momentum == 0.1
+    one, two, _ = run(method="fedavg", top=with_norm).clients.values()
+    assert torch.equal(one.top[1].running_mean, two.top[1].running_mean)
+
+
+def test_a_shared_bottom_needs_no_substitute():
+    attack = cl.attacks.QueryFreeInversion(shadow=50, epochs=1, steps=1, images=5)
+    (finding,) = attack_run(run(method="fedavg", rounds=1), [attack])
+    assert finding.status == "does not apply" and "model-inversion" in finding.reason
+    (finding,) = attack_run(run(method="private-bottom", rounds=1), [attack])
+    assert finding.status == "done"

@@ -11,9 +11,9 @@ from torch.overrides import TorchFunctionMode
 
 from cutlayer.passport import passport_layers
 
-Gradient = Callable[[Tensor, Tensor], Tensor]  # problems x parameters, of rows and label logits
 Weights = dict[str, Tensor]
 Factors = list[Tensor]  # of each layer with passports: gamma and beta
+Gradient = Callable[[Tensor, Tensor, Factors], Tensor]  # problems x parameters, of rows, label logits and passports
 
 
 class Whole(nn.Module):
@@ -30,8 +30,8 @@ class Whole(nn.Module):
         return output
 
 
-def gradients(model: Whole, names: list[str], weights: Weights, factors: Factors) -> Gradient:
-    """The gradients of shared parameters, problems x parameters, as a function of each one's rows and label logits."""
+def gradients(model: Whole, names: list[str], weights: Weights) -> Gradient:
+    """The gradients of shared parameters, problems x parameters, as a function of what each one guesses."""
     layers = passport_layers(model)
 
     def loss(chosen: Weights, others: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def gradients(model: Whole, names: list[str], weights: Weights, factors: Factors
         found = grad(loss)({name: weights[name] for name in names}, weights, factors, rows, labels)
         return torch.cat([found[name].flatten() for name in names])
 
-    def gradient(rows: Tensor, labels: Tensor) -> Tensor:
+    def gradient(rows: Tensor, labels: Tensor, factors: Factors) -> Tensor:
         found: Tensor = vmap(one, randomness="different")(weights, factors, rows, labels)
         for layer in layers:
             layer.given = None

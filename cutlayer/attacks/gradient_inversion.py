@@ -1,7 +1,7 @@
 """Gradient inversion: search for a batch whose gradient is the one that a client sent."""
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import ClassVar, Literal
@@ -14,7 +14,7 @@ from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.gradients import Factors, Gradient, Weights, Whole, gradients
+from cutlayer.gradients import Factors, Weights, Whole, gradients
 from cutlayer.imaging import is_image, total_variation
 from cutlayer.lbfgs import minimise
 from cutlayer.message import Kind, Message
@@ -41,8 +41,9 @@ class GradientInversion(Attack):
     The best of `restarts` random starts counts, by its objective; all starts for all messages run at once, each on a
     path of its own. ReLU has no second derivative for L-BFGS to use: there, cosine is the better one.
 
-    `knows=bottom`: a bottom that is not shared is known but for its passports, which are guessed once per start (white
-    box). `knows=form`: its weights are drawn anew (black box). A bottom that is shared is known either way.
+    `knows=bottom`: a bottom that is not shared is known but for its passports (white box). `knows=form`: its weights
+    are drawn anew (black box). A bottom that is shared is known either way. Passports are drawn once per start
+    (`passports=guess`, FedAdOb's attacker); with `passports=fit`, what they scale and shift by is searched for, too.
 
     Sees: the last `messages` updates that the client sent, and the weights that it was sent before each; a bottom of
     its own was nearest then to the one that is known.
@@ -60,6 +61,7 @@ class GradientInversion(Attack):
         *,
         method: Literal["dlg", "cosine"] = "dlg",
         knows: Literal["bottom", "form"] = "bottom",
+        passports: Literal["guess", "fit"] = "guess",
         messages: int = 4,
         steps: int = 300,
         restarts: int = 2,
@@ -69,12 +71,14 @@ class GradientInversion(Attack):
     ) -> None:
         one_of("method", method, ("dlg", "cosine"))
         one_of("knows", knows, ("bottom", "form"))
+        one_of("passports", passports, ("guess", "fit"))
         for name, count in (("messages", messages), ("steps", steps), ("restarts", restarts)):
             at_least(name, count, 1)
         positive("lr", lr)
         non_negative("tv", tv)
         self.method = method
         self.knows = knows
+        self.passports = passports
         self.messages = messages
         self.steps = steps
         self.restarts = restarts
@@ -169,55 +173,62 @@ class GradientInversion(Attack):
         search = self._squares if self.method == "dlg" else self._cosines
         for chunk in _chunks(problems):
             alike = [problems[number] for number in chunk]
+            known, fitted = alike[0].known, self.passports == "fit"
             weights = {name: torch.stack([one.weights[name] for one in alike]) for name in alike[0].weights}
-            gradient = gradients(model, names, weights, _stacked(one.factors for one in alike))
+            gradient = gradients(model, names, weights)
+            factors = _stacked(one.factors for one in alike)
             rows, labels, wanted = _stacked([one.rows, one.labels, one.wanted] for one in alike)
-            found, values = search(gradient, rows, labels, wanted, alike[0].known)
+
+            def like(free: list[Tensor]) -> Tensor:
+                """The gradient of a guess, of which some parts are searched for."""
+                rest = list(free)
+                rows = rest.pop(0)
+                return gradient(rows, labels if known else rest.pop(0), rest if fitted else factors)  # noqa: B023
+
+            start = [rows, *([] if known else [labels]), *(factors if fitted else [])]
+            found, values = search(like, start, wanted)
             ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), found, strict=True), strict=True)
         firsts = range(0, len(problems), self.restarts)
         return [min((ends[first + more] for more in range(self.restarts)), key=itemgetter(0))[1] for first in firsts]
 
-    def _squares(
-        self, gradient: Gradient, rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
-    ) -> tuple[Tensor, Tensor]:
+    def _squares(self, gradient: "Like", start: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
         size = wanted.abs().maximum(SMALL * wanted.abs().amax(dim=1, keepdim=True) + 1e-30)
         scale = size.square() * wanted.shape[1] if self.relative else size.square().sum(dim=1, keepdim=True)
-        count = rows[0].numel()
+        counts = [one[0].numel() for one in start]
 
         def distance(x: Tensor) -> Tensor:
-            y = labels if known else x[:, count:].view_as(labels)
-            return ((gradient(x[:, :count].view_as(rows), y) - wanted).square() / scale).sum(dim=1)
+            free = [part.view_as(one) for part, one in zip(x.split(counts, dim=1), start, strict=True)]
+            return ((gradient(free) - wanted).square() / scale).sum(dim=1)
 
-        parts = [rows.flatten(1)] if known else [rows.flatten(1), labels.flatten(1)]
-        ends, values = minimise(distance, torch.cat(parts, dim=1), steps=self.steps)
-        ends = ends[:, :count].view_as(rows)
-        return ends.clamp(0, 1) if is_image(tuple(rows.shape[2:])) else ends, values
+        ends, values = minimise(distance, torch.cat([one.flatten(1) for one in start], dim=1), steps=self.steps)
+        rows = ends[:, : counts[0]].view_as(start[0])
+        return rows.clamp(0, 1) if is_image(tuple(rows.shape[2:])) else rows, values
 
-    def _cosines(
-        self, gradient: Gradient, rows: Tensor, labels: Tensor, wanted: Tensor, known: bool
-    ) -> tuple[Tensor, Tensor]:
-        x, y = rows.clone().requires_grad_(), labels.clone().requires_grad_(not known)
-        learned = [x] if known else [x, y]
-        optimizer = torch.optim.Adam(learned, lr=self.lr)  # on signs: entry by entry, so no problem moves another
+    def _cosines(self, gradient: "Like", start: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+        free = [one.clone().requires_grad_() for one in start]
+        optimizer = torch.optim.Adam(free, lr=self.lr)  # on signs: entry by entry, so no problem moves another
         ends = [int(share * self.steps) for share in (0.375, 0.625, 0.875)]
         schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, ends, 0.1)
-        picture = is_image(tuple(rows.shape[2:]))
+        rows, picture = free[0], is_image(tuple(start[0].shape[2:]))
 
         def objective() -> Tensor:
-            value = 1 - cosine_similarity(gradient(x, y), wanted, dim=1)
+            value = 1 - cosine_similarity(gradient(free), wanted, dim=1)
             if self.tv and picture:
-                value = value + self.tv * total_variation(x.flatten(0, 1)).view(x.shape[:2]).mean(dim=1)
+                value = value + self.tv * total_variation(rows.flatten(0, 1)).view(rows.shape[:2]).mean(dim=1)
             return value
 
         for _ in range(self.steps):
-            for one, slope in zip(learned, torch.autograd.grad(objective().sum(), learned), strict=True):
+            for one, slope in zip(free, torch.autograd.grad(objective().sum(), free), strict=True):
                 one.grad = slope.sign()
             optimizer.step()
             schedule.step()
             if picture:
-                x.data.clamp_(0, 1)
+                rows.data.clamp_(0, 1)
         with torch.no_grad():
-            return x.detach(), objective()
+            return rows.detach(), objective()
+
+
+Like = Callable[[list[Tensor]], Tensor]  # problems x parameters, of those parts of a guess that are searched for
 
 
 @dataclass(frozen=True)

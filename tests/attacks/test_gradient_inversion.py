@@ -121,7 +121,7 @@ def test_gradients_of_many_problems_are_those_of_each():
     rows, labels, factors = (torch.randn(3, *size, generator=rng).double() for size in ((4, 1, 5, 5), (4, 3), (2, 4)))
     guess = [rows.requires_grad_(), labels.requires_grad_()]
     expected = torch.stack(list(one_by_one(model, names, drawn, factors, *guess)))
-    found = gradients(model, names, drawn, [factors])(*guess)
+    found = gradients(model, names, drawn)(*guess, [factors])
     assert found.shape == (3, sum(drawn[name][0].numel() for name in names)) and layer.given is None
     torch.testing.assert_close(found, expected)
     slopes = [torch.autograd.grad(one.square().sum(), guess) for one in (found, expected)]
@@ -153,14 +153,49 @@ def test_problems_are_solved_at_once_if_they_have_as_many_rows_and_fit(monkeypat
 
 def test_the_end_with_the_least_objective_is_taken(monkeypatch):
     values = torch.tensor([3.0, 1.0, 2.0, torch.nan, 5.0, 4.0])
-    monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, rows, *others: (rows, values))
+    monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, start, wanted: (start[0], values))
     attack, model = GradientInversion(method="cosine", restarts=3), Whole(nn.Identity(), nn.Identity())
     found = attack._solve(model, [], [problem(1, float(number)) for number in range(6)])
     assert [float(one.mean()) for one in found] == [1, 5]
 
 
+def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
+    """Beside the picture and gamma and beta nothing is free, since the label is known; and the gradient knows all."""
+    task, seen = cl.data.digits(parties=1, label_party="server"), {}
+
+    def search(self, gradient, start, wanted):
+        free = [one.requires_grad_() for one in start]
+        seen[self.passports] = torch.autograd.grad(gradient(free).square().sum(), free)
+        return start[0].detach(), torch.zeros(len(wanted))
+
+    monkeypatch.setattr(GradientInversion, "_cosines", search)
+    found = federate(
+        task,
+        clients=2,
+        rounds=1,
+        method="private-bottom",
+        exchange="gradients",
+        defences=[cl.defences.Passport(where="bottom")],
+        recipe=cl.Recipe(batch_size=1, optimiser=cl.Optimiser.SGD, lr=0.01),
+        keep="all",
+    )
+    for passports in ("guess", "fit"):
+        attack_run(found, [GradientInversion(method="cosine", passports=passports, messages=1)])
+    (picture,), (again, factors) = seen["guess"], seen["fit"]
+    assert picture.shape == again.shape and factors.shape[:2] == (2, 2) and bool((factors != 0).any())
+
+
 @pytest.mark.parametrize(
-    "settings", [{"method": "sgd"}, {"knows": "all"}, {"steps": 0}, {"restarts": 0}, {"lr": 0.0}, {"tv": -1.0}]
+    "settings",
+    [
+        {"method": "sgd"},
+        {"knows": "all"},
+        {"passports": "stolen"},
+        {"steps": 0},
+        {"restarts": 0},
+        {"lr": 0.0},
+        {"tv": -1.0},
+    ],
 )
 def test_wrong_settings_are_named(settings):
     with pytest.raises(ConfigError, match=next(iter(settings))):

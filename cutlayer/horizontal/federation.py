@@ -102,8 +102,8 @@ def rows_of(task: Task, federation: Federation) -> dict[str, Tensor]:
     return dict(zip(federation.names, parts, strict=True))
 
 
-def client_of(task: Task, federation: Federation, name: str) -> Client:
-    """Make one client, alone: it needs to know nothing of the others."""
+def client_of(task: Task, federation: Federation, name: str, rows: Tensor | None = None) -> Client:
+    """Make one client, alone: it needs to know nothing of the others. Without `rows` it takes its share of them."""
     one_of("client", name, federation.names)
     plan = federation.plan
     setting = _setting(task, plan, name, "")
@@ -114,7 +114,7 @@ def client_of(task: Task, federation: Federation, name: str) -> Client:
         name,
         whole_rows(task).to(plan.device),
         task.labels.to(plan.device),
-        rows_of(task, federation)[name],
+        rows_of(task, federation)[name] if rows is None else rows,
         bottom.to(plan.device),
         top.to(plan.device),
         server=SERVER,

@@ -168,8 +168,8 @@ def _wake(make: Make, federation: Federation, context: Context, own_rows: bool) 
     kept: Any = context.state.get(_place(context))
     state = load(kept["state"]) if kept else {}
     seed = int(state["seed"]) if state else int(context.node_config.get("seed", secrets.randbits(63)))
-    client = client_of(task, replace(federation, plan=replace(federation.plan, seed=seed)), name)
-    client.rows = task.train if own_rows else rows_of(task, federation)[name]
+    rows = task.train if own_rows else rows_of(task, federation)[name]
+    client = client_of(task, replace(federation, plan=replace(federation.plan, seed=seed)), name, rows)
     if not state:
         return client, -1
     restore(client, state)

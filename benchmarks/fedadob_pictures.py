@@ -39,29 +39,41 @@ def guesses(run: Run, spelling: str) -> tuple[Any, float]:
 
 
 def trade_offs() -> None:
-    """Accuracy against error, a curve per method, for three attackers."""
+    """Accuracy against error, a curve per method: three attackers of features, and three of labels."""
     outcomes = read_outcomes(ROOT / "results/fedadob/paper.jsonl")
-    known = fedadob.attacks("mnist", False)["features"]
+    known = {name: one for found in fedadob.attacks("mnist", False).values() for name, one in found.items()}
     panels = {
-        "the paper's white box (WMI)": f"error:{known['WMI']}",
-        "a decoder told 1,000 pairs": f"error:{known['decoder, 1,000 pairs']}",
-        "the strongest of all": "error:strongest",
+        "features": {
+            "the paper's white box (WMI)": known["WMI"],
+            "a decoder told 1,000 pairs": known["decoder, 1,000 pairs"],
+            "the strongest on features": "strongest",
+        },
+        "labels": {
+            "the paper's model completion (PMC)": known["PMC"],
+            "gradient-clusters": known["gradient-clusters"],
+            "the strongest on labels": "strongest",
+        },
     }
-    figure = Figure(figsize=(13, 4.4), layout="constrained")
-    for axes, (title, what) in zip(figure.subplots(1, 3), panels.items(), strict=True):
-        for number, method in enumerate(fedadob.HIDE_FEATURES):
-            jobs = [
-                fedadob.job("mnist", s, "features", False) for s in fedadob.sweep("mnist", method, "features", False)
-            ]
-            points = [(read(o, what), read(o, "accuracy")) for job in jobs if (o := outcomes.get(job.key))]
-            style: Mapping[str, Any] = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "ms": 5}
-            axes.plot(*zip(*sorted(points), strict=True), label=method, **style)
+    colour = {method: number for number, method in enumerate({**fedadob.HIDE_FEATURES, **fedadob.HIDE_LABELS})}
+    figure = Figure(figsize=(13, 8.8), layout="constrained")
+    for line, (target, attackers) in zip(figure.subplots(2, 3), panels.items(), strict=True):
+        for axes, (title, attack) in zip(line, attackers.items(), strict=True):
+            for method in fedadob.HIDE_FEATURES if target == "features" else fedadob.HIDE_LABELS:
+                settings = fedadob.sweep("mnist", method, target, False)
+                found = [outcomes.get(fedadob.job("mnist", setting, target, False).key) for setting in settings]
+                points = [(read(o, f"error:{attack}"), read(o, "accuracy")) for o in found if o]
+                number = colour[method]
+                style: Mapping[str, Any] = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "ms": 5}
+                axes.plot(*zip(*points, strict=True), label=method, ls="-" if number < 7 else "--", **style)
+            axes.set(title=title, xscale="log")
+        line[0].set_ylabel("test accuracy, %")
+        line[0].legend(frameon=False, fontsize=8, loc="lower left")
+    for axes in figure.axes[:3]:  # the last points of sparsification (56%) and of label-dp (27%) lie below
+        axes.set(xlabel="squared error per pixel (right: more private)", xlim=(2e-3, 0.6), ylim=(95, 99.6))
         axes.axvline(0.0634, color="grey", lw=0.8, ls="--")
         axes.text(0.0634, 95.3, " mean picture", color="grey", fontsize=8)
-        axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
-        axes.set(xlim=(2e-3, 0.6), ylim=(95, 99.6))  # sparsification's last point, at 56%, lies below
-    figure.axes[0].set_ylabel("test accuracy, %")
-    figure.axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    for axes in figure.axes[3:]:
+        axes.set(xlabel="share of wrong labels (right: more private)", xlim=(7e-4, 1.1), ylim=(88, 99.6))
     figure.savefig(IMAGES / "passports-trade-off.png", format="png", dpi=110, facecolor="white")
 
 

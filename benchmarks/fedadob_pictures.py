@@ -1,8 +1,9 @@
-"""The pictures on the page about passports: `python -m benchmarks.fedadob_pictures` (minutes; needs MNIST and Criteo).
+"""The pictures of FedAdOb's pages: `python -m benchmarks.fedadob_pictures` (minutes; needs MNIST and Criteo).
 
 In docs/images, passports-trade-off.png: accuracy against error over every method's settings, from results/fedadob
 (FedAdOb's figure 4); passports-pictures.png: what attackers see of ten digits (figure 5); passports-scores.png: norm
-and direction scores of gradients, by label (figure 6). The last two train anew, in quick mode.
+and direction scores of gradients, by label (figure 6); these two train anew, in quick mode. horizontal-trade-off.png:
+accuracy against error in horizontal learning, from results/fedadob-horizontal (figure 3).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 
 from cutlayer import words
 from cutlayer.auditing import attack_run
-from cutlayer.papers import fedadob
+from cutlayer.papers import fedadob, fedadob_horizontal
 from cutlayer.papers.jobs import Job, plan_of, read_outcomes
 from cutlayer.papers.reproduce import read
 from cutlayer.report.plots import COLOURS, MARKERS, reconstructions
@@ -126,8 +127,40 @@ def scores() -> None:
     figure.savefig(IMAGES / "passports-scores.png", format="png", dpi=110, facecolor="white")
 
 
+def horizontal() -> None:
+    """Accuracy against error in horizontal learning, a curve per method, for four attackers."""
+    outcomes = read_outcomes(ROOT / "results/fedadob-horizontal/paper.jsonl")
+    known = fedadob_horizontal.attacks("mnist", False)
+    panels = {
+        "pictures from gradients (WGI)": "WGI",
+        "the paper's white box (WMI)": "WMI",
+        "passports fitted (WMI)": "WMI, passports fitted",
+        "a decoder told 1,000 pairs": "decoder, 1,000 pairs",
+    }
+    figure = Figure(figsize=(15, 4.4), layout="constrained")
+    for axes, (title, name) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        for number, method in enumerate(fedadob_horizontal.SWEEPS):
+            attack = known["WMI" if method != "passport" and "fitted" in name else name]  # nothing to fit there
+            points = []
+            for setting in fedadob_horizontal.SWEEPS[method]:
+                shares = "private-bottom" if method == "passport" else "fedavg"
+                kinds = (fedadob_horizontal.job("mnist", setting, shares, e, False) for e in ("weights", "gradients"))
+                whole, single = (outcomes.get(job.key) for job in kinds)
+                seen = single if name == "WGI" else whole
+                if whole and seen:
+                    points.append((read(seen, f"error:{attack}"), read(whole, "accuracy")))
+            style: Mapping[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5}
+            axes.plot(*zip(*points, strict=True), label=method, **style)
+        axes.axvline(0.0634, color="grey", lw=0.8, ls="--")
+        axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
+    figure.axes[0].set_ylabel("test accuracy, %")
+    figure.axes[0].legend(frameon=False, fontsize=8, loc="lower left")
+    figure.savefig(IMAGES / "horizontal-trade-off.png", format="png", dpi=110, facecolor="white")
+
+
 if __name__ == "__main__":
     with using_threads(1):
         trade_offs()
+        horizontal()
         scores()
         pictures()

@@ -38,6 +38,7 @@ class GradientInversion(Attack):
     is looked at. `method=cosine`: one minus the cosine plus `tv` times the total variation, Adam on the sign of the
     gradient with a falling rate, inside [0, 1] (Geiping et al., Inverting Gradients). Of a single row the label is
     read off the gradient of the last bias, which is negative for it alone (iDLG); labels of more are guessed along.
+    Under `sparsification` only entries that were sent count.
     The best of `restarts` random starts counts, by its objective; all starts for all messages run at once, each on a
     path of its own. ReLU has no second derivative for L-BFGS to use: there, cosine is the better one.
 
@@ -111,7 +112,7 @@ class GradientInversion(Attack):
             with self._stream(model, rng).scope():
                 problems += self._problems(model, shared, sent[step].payload, size, view.manifest.classes)
         with self._stream(model, rng).scope():  # models may draw numbers of their own
-            values = self._solve(model, list(shared), problems)
+            values = self._solve(model, list(shared), problems, _some_kept(view.manifest))
         return Guess(
             torch.cat([sent[step].batch.rows for step in steps]),
             torch.cat(values).float().cpu(),
@@ -167,8 +168,8 @@ class GradientInversion(Attack):
             made.append(Problem(rows, labels, label is not None, weights, factors, wanted))
         return made
 
-    def _solve(self, model: Whole, names: list[str], problems: list["Problem"]) -> list[Tensor]:
-        """The best end for each message."""
+    def _solve(self, model: Whole, names: list[str], problems: list["Problem"], some: bool = False) -> list[Tensor]:
+        """The best end for each message; if only some entries of a gradient were sent, by those alone."""
         ends: dict[int, tuple[float, Tensor]] = {}
         search = self._squares if self.method == "dlg" else self._cosines
         for chunk in _chunks(problems):
@@ -179,11 +180,13 @@ class GradientInversion(Attack):
             factors = _stacked(one.factors for one in alike)
             rows, labels, wanted = _stacked([one.rows, one.labels, one.wanted] for one in alike)
 
+            kept = (wanted != 0).to(wanted) if some else torch.ones_like(wanted)
+
             def like(free: list[Tensor]) -> Tensor:
                 """The gradient of a guess, of which some parts are searched for."""
                 rest = list(free)
                 rows = rest.pop(0)
-                return gradient(rows, labels if known else rest.pop(0), rest if fitted else factors)  # noqa: B023
+                return kept * gradient(rows, labels if known else rest.pop(0), rest if fitted else factors)  # noqa: B023
 
             start = [rows, *([] if known else [labels]), *(factors if fitted else [])]
             found, values = search(like, start, wanted)
@@ -241,6 +244,11 @@ class Problem:
     weights: Weights  # that the client was sent
     factors: Factors  # that are guessed
     wanted: Tensor  # the gradient that came back
+
+
+def _some_kept(manifest: Manifest) -> bool:
+    """Whether a gradient's zeros may be entries that were held back."""
+    return any(one.startswith("sparsification") and "on=update" in one for one in manifest.defences)
 
 
 def _chunks(problems: list[Problem]) -> Iterator[list[int]]:

@@ -17,6 +17,7 @@ mode takes 10,000 digits, two clients, and two settings of every method.
 from collections.abc import Iterator
 
 from cutlayer.papers.cell import Cell, by_table
+from cutlayer.papers.fedadob_horizontal_checks import WHITE
 from cutlayer.papers.jobs import Job
 
 ROUNDS = {"mnist": 24, "cifar10": 30}
@@ -76,6 +77,7 @@ def job(dataset: str, defence: str, method: str, exchange: str, quick: bool) -> 
         clip=5.0,
         drop_every=1000,  # never
         attacks=tuple(chosen.values()),
+        checks=() if single or "passport" not in defence else ("fedadob_horizontal_checks:every_client",),
         horizontal=f"clients={2 if single or quick else 10},method={method},exchange={exchange}",
     )
 
@@ -108,6 +110,10 @@ def _figure_3(dataset: str, quick: bool) -> Iterator[Cell]:
                 one = single if spelling in single.attacks else whole
                 if spelling in one.attacks:
                     yield Cell("figure 3", dataset, defence, f"error of {name}", one, f"error:{spelling}")
+            for name in WHITE if whole.checks else ():
+                for which in ("", ", least", ", largest"):
+                    setting = f"error of WMI, passports {name}, over clients{which}"
+                    yield Cell("figure 3", dataset, defence, setting, whole, f"check:{name}{which}")
 
 
 def _table_3(dataset: str, quick: bool) -> Iterator[Cell]:

@@ -153,6 +153,8 @@ def horizontal() -> None:
             axes.plot(*zip(*points, strict=True), label=method, **style)
         axes.axvline(0.0634, color="grey", lw=0.8, ls="--")
         axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
+    for axes in figure.axes[1:]:
+        axes.set(xlim=(1.5e-3, 0.4))
     figure.axes[0].set_ylabel("test accuracy, %")
     figure.axes[0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.savefig(IMAGES / "horizontal-trade-off.png", format="png", dpi=110, facecolor="white")

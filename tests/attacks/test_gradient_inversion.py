@@ -51,7 +51,7 @@ def test_single_pictures_come_back_from_their_gradients(undefended, method):
 
 def test_a_batch_comes_back_in_any_order(undefended):
     run = digits(recipe=cl.Recipe(batch_size=2, optimiser=cl.Optimiser.SGD, lr=0.01))
-    (found,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=800, restarts=2)])
+    (found,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=500, restarts=2)])
     assert found.rows == 2 and found.value < 0.02, found
 
 

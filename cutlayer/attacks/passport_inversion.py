@@ -27,8 +27,7 @@ class PassportInversion(Attack):
     each of `restarts` guesses passports, takes gamma and beta from there and lets them follow the gradient (`rate`).
     Where nothing but an activation comes after the layer, it also solves for them by least squares, channel by channel,
     in the second half of the search, which turns signs that were wrong. A tanh that bounds them is known, and kept to.
-    The restart with the lowest objective counts. With `bounded=false` it begins with normal noise and does not stay
-    among pictures on its way.
+    The restart with the lowest objective counts.
 
     Sees: the embeddings of the first `images` test rows, sent in the prediction phase, and which came together.
     Needs: the victim's trained bottom without its passports, and the shape of one of its rows.
@@ -51,7 +50,6 @@ class PassportInversion(Attack):
         tv: float = 0.1,
         l2: float = 0.1,
         restarts: int = 4,
-        bounded: bool = True,
     ) -> None:
         one_of("assume", assume, ("fit", "none"))
         positive("rate", rate)
@@ -68,7 +66,6 @@ class PassportInversion(Attack):
         self.tv = tv
         self.l2 = l2
         self.restarts = restarts
-        self.bounded = bounded
 
     @property
     def asks(self) -> Asks:
@@ -87,20 +84,16 @@ class PassportInversion(Attack):
         layer = layers[-1]
         rows, embeddings = predicted(view, view.victim, view.manifest.test[: self.images])
         embeddings = embeddings.to(layer.means.device)
-        size = (self.restarts, len(rows), *shape)
-        start = (near_zero(size, rng) if self.bounded else torch.randn(size, generator=rng)).to(embeddings)
+        start = near_zero((self.restarts, len(rows), *shape), rng).to(embeddings)
         stream = Stream(int(torch.randint(2**62, (), generator=rng)), "passport-inversion", device=layer.means.device)
         with stream.scope():
             if self.assume == "none":
                 layer.given = torch.ones(1).to(embeddings), torch.zeros(1).to(embeddings)
-                box = BOX if self.bounded else None
-                values = invert(
-                    bottom, start, embeddings, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2, box=box
-                )
+                values = invert(bottom, start, embeddings, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
             else:
                 ends = [self._fit(bottom, layer, one, embeddings, _together(view, rows)) for one in start]
                 values = min(ends, key=lambda end: end[1])[0]
-        return Guess(rows, (values.clamp(*BOX) if is_image(shape) else values).cpu(), Form.VALUES)
+        return Guess(rows, values.cpu(), Form.VALUES)
 
     def _fit(
         self, bottom: nn.Module, layer: PassportLayer, start: Tensor, target: Tensor, groups: Tensor
@@ -125,7 +118,7 @@ class PassportInversion(Attack):
             values = misfit(bottom, x, target, tv=self.tv, l2=self.l2)
             x.grad, slope.grad, shift.grad = torch.autograd.grad(values.sum(), [x, slope, shift])
             optimizer.step()
-            if self.bounded and is_image(start.shape[1:]):
+            if is_image(start.shape[1:]):
                 x.data.clamp_(*BOX)
             if seen[0].shape == target.shape and step >= self.steps // 2 and step % max(1, self.steps // REFITS) == 0:
                 for old, new in zip((slope, shift), _solve(seen[0].detach(), target, groups), strict=True):

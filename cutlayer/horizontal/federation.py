@@ -102,8 +102,11 @@ def rows_of(task: Task, federation: Federation) -> dict[str, Tensor]:
     return dict(zip(federation.names, parts, strict=True))
 
 
-def client_of(task: Task, federation: Federation, name: str, rows: Tensor | None = None) -> Client:
-    """Make one client, alone: it needs to know nothing of the others. Without `rows` it takes its share of them."""
+def client_of(
+    task: Task, federation: Federation, name: str, rows: Tensor | None = None, columns: Tensor | None = None
+) -> Client:
+    """Make one client, alone: it needs to know nothing of the others. Without `rows` it takes its share of them;
+    `columns` are the task's where they are on the device already, so that clients in one process share them."""
     one_of("client", name, federation.names)
     plan = federation.plan
     setting = _setting(task, plan, name, "")
@@ -112,7 +115,7 @@ def client_of(task: Task, federation: Federation, name: str, rows: Tensor | None
         raise ConfigError("Expected method=private-bottom with passports: a shared bottom would give them away.")
     return Client(
         name,
-        whole_rows(task).to(plan.device),
+        whole_rows(task).to(plan.device) if columns is None else columns,
         task.labels.to(plan.device),
         rows_of(task, federation)[name] if rows is None else rows,
         bottom.to(plan.device),
@@ -287,7 +290,8 @@ def run_federation(
 ) -> Federated:
     """Train what a federation says, in this process (see `federate`)."""
     keep = Keep.parse(keep) if isinstance(keep, str) else keep
-    everyone = {name: client_of(task, federation, name) for name in federation.names}
+    columns = whole_rows(task).to(federation.plan.device)
+    everyone = {name: client_of(task, federation, name, columns=columns) for name in federation.names}
     run = Federated(task, federation, everyone, server_of(task, federation), Transcript(keep))
     began, rounds = time.perf_counter(), federation.plan.recipe.epochs
     with using_threads(threads):

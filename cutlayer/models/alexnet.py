@@ -55,12 +55,12 @@ class AlexNetTop(nn.Module):
 class AlexNetRest(nn.Module):
     """All of AlexNet but its first convolution. `shape` is a FirstLayer's, of 64 maps with kernel 5 and padding 2."""
 
-    def __init__(self, shape: tuple[int, ...] = (64, 16, 16), outputs: int = 10) -> None:
+    def __init__(self, shape: tuple[int, ...] = (64, 16, 16), outputs: int = 10, *, batch_norm: bool = True) -> None:
         super().__init__()
         channels, height, across = image_shape(shape, least=4)
         at_least("outputs", outputs, 1)
         self.shape = (channels, height, across)
-        self.layers = nn.Sequential(_convolutions(channels, first=2))
+        self.layers = nn.Sequential(_convolutions(channels, first=2, batch_norm=batch_norm))
         self.fc = nn.Linear(LAYERS[-1][0] * (height // 4) * (across // 4), outputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -69,12 +69,13 @@ class AlexNetRest(nn.Module):
         return output
 
 
-def _convolutions(channels: int, first: int) -> OrderedDict[str, nn.Module]:
-    """The convolutions from a certain one on, each with batch norm and ReLU, some with a pool."""
+def _convolutions(channels: int, first: int, *, batch_norm: bool = True) -> OrderedDict[str, nn.Module]:
+    """The convolutions from a certain one on, each with [batch norm and] ReLU, some with a pool."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number, (maps, kernel) in list(enumerate(LAYERS, start=1))[first - 1 :]:
-        layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=False)
-        layers[f"norm{number}"] = nn.BatchNorm2d(maps)
+        layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=not batch_norm)
+        if batch_norm:
+            layers[f"norm{number}"] = nn.BatchNorm2d(maps)
         layers[f"relu{number}"] = nn.ReLU()
         if number in POOLED:
             layers[f"pool{number}"] = nn.MaxPool2d(2)

@@ -126,9 +126,9 @@ def lenet_rest(inputs: int, outputs: int, *, maps: int = 8, activation: Activati
     return LeNetRest(_square(inputs, maps, "lenet-rest"), outputs, activation=activation)
 
 
-def alexnet_rest(inputs: int, outputs: int, *, maps: int = 64) -> nn.Module:
+def alexnet_rest(inputs: int, outputs: int, *, maps: int = 64, batch_norm: bool = True) -> nn.Module:
     """All of AlexNet but its first convolution, for `--bottom first-layer:maps=64,padding=2` (FedAdOb, horizontal)."""
-    return AlexNetRest(_square(inputs, maps, "alexnet-rest"), outputs)
+    return AlexNetRest(_square(inputs, maps, "alexnet-rest"), outputs, batch_norm=batch_norm)
 
 
 def linear_top(inputs: int, outputs: int, *, maps: int = 0) -> nn.Module:

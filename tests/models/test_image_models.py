@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from cutlayer.errors import ConfigError
-from cutlayer.models import AlexNet, AlexNetTop, LeNet, LeNetTop, ResNet18, ResNet20
+from cutlayer.models import AlexNet, AlexNetRest, AlexNetTop, FirstLayer, LeNet, LeNetTop, ResNet18, ResNet20
 from cutlayer.models.resnet import Subsample
 
 
@@ -58,6 +58,14 @@ def test_alexnet_parameters():
     assert count(AlexNet()) == convolutions + norms == 2_452_416
     assert count(AlexNet(width=7)) == convolutions + norms + 4097 * 7
     assert count(AlexNetTop()) == 40_970
+
+
+@pytest.mark.parametrize(("batch_norm", "more"), [(True, 2 * 1152), (False, 1152)])
+def test_the_rest_of_alexnet_is_all_but_its_first_convolution(batch_norm, more):
+    first = FirstLayer((3, 32, 32), maps=64, padding=2, batch_norm=batch_norm)
+    rest = AlexNetRest(first.out_shape, batch_norm=batch_norm)
+    assert rest(first(torch.randn(2, 3, 32, 32))).shape == (2, 10)
+    assert count(first) + count(rest) == count(AlexNet()) - 2 * 1152 + more + count(AlexNetTop())
 
 
 @pytest.mark.parametrize("across", [32, 16, 11, 10])

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cutlayer._validate import one_of
 from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
@@ -63,7 +64,6 @@ def secret_of(run: Run, shadow: Task | None = None) -> Secret:
 def secret_of_client(run: Federated, name: str) -> Secret:
     """The truth about a client of horizontal learning, for the judge alone."""
     client, values = run.clients[name], whole_rows(run.task)
-    embeddings = run.view(name).channel(Kind.EMBEDDING, Phase.PREDICT, peer=name).read()[:2]
 
     def shadow(parties: frozenset[str], count: int, shared: bool, seed: int) -> Shadow:
         rows = outside(run.task, count, seed)
@@ -74,7 +74,6 @@ def secret_of_client(run: Federated, name: str) -> Secret:
         {name: values},
         {name: deepcopy(client.bottom).eval()},
         deepcopy(client.top).cpu().eval(),
-        {name: Known(*embeddings)},
         shadow=shadow,
     )
 
@@ -113,28 +112,23 @@ def attack_run(
     practise do so on a `shadow` task of the same kind, else on test rows. In horizontal learning the server attacks,
     and `by` names the client that it is after, else the first."""
     if isinstance(run, Federated):
-        name = by or next(iter(run.clients))
-        seen, every = run.view(name), run.view(name, predict=torch.cat([run.task.train, run.task.test]))
-        with using_threads(threads):
-            return judge(
-                attacks,
-                lambda attack: every if attack.asks.frozen_train else seen,
-                secret_of_client(run, name),
-                seed=seed,
-                on_guess=on_guess,
-            )
+        client = by or next(iter(run.clients))
+        one_of("client", client, run.clients)
+        trained, secret = run.clients[client].rows, secret_of_client(run, client)
+    else:
+        client, trained, secret = None, run.task.train, secret_of(run, shadow)
     views: dict[tuple[str, bool], View] = {}
 
     def view_for(attack: Attack) -> View:
-        name = by or _attacker(run.task, attack)
+        name = client or by or _attacker(run.task, attack)
         key = (name, attack.asks.frozen_train)
         if key not in views:
-            rows = torch.cat([run.task.train, run.task.test]) if attack.asks.frozen_train else run.task.test
+            rows = torch.cat([trained, run.task.test]) if attack.asks.frozen_train else run.task.test
             views[key] = run.view(name, predict=rows)
         return views[key]
 
     with using_threads(threads):
-        return judge(attacks, view_for, secret_of(run, shadow), seed=seed, on_guess=on_guess)
+        return judge(attacks, view_for, secret, seed=seed, on_guess=on_guess)
 
 
 def _attacker(task: Task, attack: Attack) -> str:

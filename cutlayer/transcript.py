@@ -10,6 +10,7 @@ import tempfile
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -123,7 +124,8 @@ class Channel:
         self._files = None
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(OSError):  # the disk is full, which was said when it was written to
+            self.close()
 
     def first_step(self, epoch: int) -> float:
         """The first kept step of an epoch or a later one; infinity if there is none."""

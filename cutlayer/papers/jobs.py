@@ -162,7 +162,8 @@ def run_jobs(
     workers: int = 1,
     progress: Callable[[int, int, str], None] = lambda done, total, text: None,
 ) -> dict[str, Outcome]:
-    """Run what is missing, append each outcome as it comes, and return all."""
+    """Run what is missing, append each outcome as it comes, and return all. A worker's error is raised when the
+    others are done, so that nothing of theirs is lost."""
     outcomes = read_outcomes(store)
     missing = [job for job in dict.fromkeys(jobs) if job.key not in outcomes]
     store.parent.mkdir(parents=True, exist_ok=True)
@@ -184,8 +185,14 @@ def run_jobs(
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread each: workers are many
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(run_job, job, device): job for job in missing}
+        failures = []
         for done, future in enumerate(as_completed(futures), start=1):
-            keep(futures[future], future.result(), done)
+            if error := future.exception():  # a full disk, say, which others may find less full
+                failures.append(error)
+            else:
+                keep(futures[future], future.result(), done)
+    if failures:
+        raise failures[0]
     return outcomes
 
 

@@ -14,6 +14,7 @@ from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
 from cutlayer.defences.insta_hide import mixture
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.horizontal import Answer, federate
+from cutlayer.horizontal.client import Client
 from cutlayer.horizontal.federation import DEFAULT, Federation, client_of, server_of
 from cutlayer.message import Kind
 from cutlayer.plan import Plan
@@ -183,6 +184,23 @@ def test_the_server_inverts_what_bottoms_say():
     inverted, decoded = attack_run(found, [ModelInversion(images=20, steps=100), Decoder(pairs=200)])
     assert inverted.status == decoded.status == "done"
     assert decoded.value < decoded.baseline and decoded.victim == "client0"
+
+
+def test_a_bottom_says_no_more_than_attacks_ask_for(monkeypatch):
+    """A picture's maps are many numbers: only test rows, and the client's own where an attack knows some of them."""
+    found, said, outputs = run(rounds=1, clients=2), [], Client.outputs
+
+    def counted(self, rows, *more):
+        said.append(len(rows))
+        return outputs(self, rows, *more)
+
+    monkeypatch.setattr(Client, "outputs", counted)
+    attack_run(found, [ModelInversion(images=2, steps=1)], by="client1")
+    assert said == [len(TASK.test)]
+    attack_run(found, [Decoder(pairs=20)], by="client1")
+    assert said[1:] == [len(found.clients["client1"].rows) + len(TASK.test)]
+    with pytest.raises(ConfigError, match="client7"):
+        attack_run(found, [], by="client7")
 
 
 def test_audit_trains_by_federating():

@@ -139,6 +139,13 @@ def test_two_workers_give_what_one_gives(tmp_path):
     assert {k: v["metrics"] for k, v in one.items()} == {k: v["metrics"] for k, v in two.items()}
 
 
+def test_a_job_that_fails_does_not_take_others_along(tmp_path):
+    store, wanted = tmp_path / "jobs.jsonl", [replace(TINY, data="no-such-data"), TINY]
+    with pytest.raises(cl.CutlayerError, match="no-such-data"):
+        run_jobs(wanted, store, workers=2)
+    assert set(read_outcomes(store)) == {TINY.key}
+
+
 def test_a_row_has_the_papers_value_ours_the_gap_and_the_interval():
     cell = hashvfl.Cell("2", "wine", "hash", "4 bits", TINY, paper=90.0)
     outcomes = {replace(TINY, seed=s).key: {"metrics": {"accuracy": a}} for s, a in ((0, 0.92), (1, 0.94))}

@@ -4,9 +4,14 @@ A party draws only from its own stream, so what one party draws never depends on
 numbers another has drawn, nor on which machine the other runs. Layers such as dropout draw
 from torch's global state; `Stream.scope` lends the stream to them and takes it back after.
 This is the only module that touches global random state.
+
+A run's seed is a small number that everybody knows. A seed from SECRET on is a party's secret: all of its bits count,
+where torch's manual_seed would keep 32 of them, few enough to try them all. (torch draws by Mersenne Twister, whose
+numbers tell the next ones to somebody who sees enough of them bare; what leaves a party is never bare.)
 """
 
 import hashlib
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,11 +20,33 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+SECRET = 2**63  # seeds from here on are drawn by the operating system, and nobody else's
+WORDS, AT = 624, 24  # of the twister's state, and where they begin in torch's
+
+
+def secret_seed() -> int:
+    """Draw a seed that nobody can guess."""
+    return SECRET + secrets.randbits(255)
+
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a 63-bit seed that depends on the run's seed and on a path of names."""
+    """Return a seed that depends on another and on a path of names: of 63 bits, or a secret if the other is one."""
     text = "/".join(["cutlayer", str(seed), *map(str, names)])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+    digest = hashlib.sha256(text.encode()).digest()
+    if seed >= SECRET:
+        return SECRET + int.from_bytes(digest, "little")
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _begin(made: Generator, seed: int) -> None:
+    """Put a generator at the start of a seed's stream."""
+    made.manual_seed(seed % SECRET)
+    if seed >= SECRET and made.device.type == "cpu":  # a GPU's generator takes 64 bits
+        state = made.get_state()
+        words = state[AT : AT + 8 * WORDS].view(torch.int64)
+        stretched = hashlib.shake_256(str(seed).encode()).digest(4 * WORDS)
+        words.copy_(torch.from_numpy(np.frombuffer(stretched, dtype=np.uint32).astype(np.int64)))
+        made.set_state(state)
 
 
 class Stream:
@@ -28,7 +55,7 @@ class Stream:
     def __init__(self, seed: int, *names: str | int, device: str | torch.device = "cpu") -> None:
         self.device = torch.device(device)
         self.generator = Generator(self.device)
-        self.generator.manual_seed(derive(seed, *names))
+        _begin(self.generator, derive(seed, *names))
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -69,7 +96,7 @@ def _global(device: torch.device) -> Generator:
 def generator(seed: int, *names: str | int) -> Generator:
     """Return a CPU generator derived from a seed and a path of names."""
     made = Generator()
-    made.manual_seed(derive(seed, *names))
+    _begin(made, derive(seed, *names))
     return made
 
 

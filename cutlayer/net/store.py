@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from cutlayer.errors import RunError
+from cutlayer.rng import secret_seed
 
 KEPT = 3  # checkpoints
 NAME = re.compile(r"step-(\d+)\.safetensors")
@@ -108,7 +108,7 @@ class Store:
         """The seed of this party's own draws, from the operating system, kept for as long as the folder is."""
         path = self.folder / "private-seed"
         if not path.exists():
-            self.write(path, str(secrets.randbits(255)).encode())
+            self.write(path, str(secret_seed()).encode())
         return int(path.read_text())
 
     def write(self, path: Path, data: bytes) -> None:

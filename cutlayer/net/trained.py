@@ -5,7 +5,6 @@ target's scale. It stays with the party, as the models do.
 """
 
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from cutlayer.net.partyfile import PartyFile
 from cutlayer.net.store import Store
 from cutlayer.party import FeatureParty, LabelParty
 from cutlayer.plan import Plan, feature_party, label_party, part_of, target_scale
-from cutlayer.rng import Stream
+from cutlayer.rng import Stream, secret_seed
 
 FACTS, FITTED = "serving.json", "fitted.json"
 
@@ -123,7 +122,7 @@ class Trained:
             party = feature_party(self.name, part, facts, self.plan)
         for name, module in party.modules.items():
             self._load(name, module)
-        party.stream = Stream(secrets.randbits(63), self.name, "serving", device=self.plan.device)
+        party.stream = Stream(secret_seed(), self.name, "serving", device=self.plan.device)
         return party
 
     def _load(self, part: str, module: torch.nn.Module) -> None:

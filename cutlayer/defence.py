@@ -87,6 +87,12 @@ class Defence:
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
     retraces: ClassVar[bool] = False  # whether `protect` asks what else a gradient could have been (Local.retrace)
 
+    @property
+    def clients(self) -> bool:
+        """Whether it protects a client of horizontal learning. One calls `model` for its bottom, `inputs`, and
+        `protect` for what its bottom says, the logits and the update; and no other hook."""
+        return False
+
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Return the model to train instead (called once, before training, for each bottom and top)."""
         return model

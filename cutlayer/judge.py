@@ -110,7 +110,7 @@ def judge(
 
 def _elsewhere(attack: Attack, view: View) -> str | None:
     """In horizontal learning the server attacks, and clients' rows are what it is after."""
-    vertical = attack.by is not Role.LABEL_PARTY or attack.target is not Target.FEATURES
+    vertical = attack.by is not Role.LABEL_PARTY or attack.target is not Target.FEATURES or attack.asks.course
     return "vertical-only" if view.manifest.shares and vertical else None
 
 

@@ -4,7 +4,6 @@ import torch
 
 from cutlayer.rng import AT, SECRET, WORDS, Stream, derive, generator, secret_seed
 
-
 ONE = SECRET + int.from_bytes(b"thirty-two bytes that are secret", "little")
 
 

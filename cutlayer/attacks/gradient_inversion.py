@@ -19,7 +19,7 @@ from cutlayer.imaging import is_image, total_variation
 from cutlayer.lbfgs import minimise
 from cutlayer.message import Kind, Message
 from cutlayer.passport import layer_input, passport_layers
-from cutlayer.rng import Stream
+from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
 from cutlayer.weights import places, unpack
 
@@ -38,13 +38,15 @@ class GradientInversion(Attack):
     is looked at. `method=cosine`: one minus the cosine plus `tv` times the total variation, Adam on the sign of the
     gradient with a falling rate, inside [0, 1] (Geiping et al., Inverting Gradients). Of a single row the label is
     read off the gradient of the last bias, which is negative for it alone (iDLG); labels of more are guessed along.
-    Under `sparsification` only entries that were sent count.
+    Under `sparsification` only entries that were sent count. Under `instahide` a picture's signs are searched for as
+    well, and then dropped.
     The best of `restarts` random starts counts, by its objective; all starts for all messages run at once, each on a
     path of its own. ReLU has no second derivative for L-BFGS to use: there, cosine is the better one.
 
     `knows=bottom`: a bottom that is not shared is known but for its passports (white box). `knows=form`: its weights
-    are drawn anew (black box). A bottom that is shared is known either way. Passports are drawn once per start
-    (`passports=guess`, FedAdOb's attacker); with `passports=fit`, what they scale and shift by is searched for, too.
+    are drawn anew (black box). A bottom that is shared is known either way. Passports and their means are guessed
+    once per start (`passports=guess`, FedAdOb's attacker); with `passports=fit`, what they scale and shift by is
+    searched for, too.
 
     Sees: the last `messages` updates that the client sent, and the weights that it was sent before each; a bottom of
     its own was nearest then to the one that is known.
@@ -110,9 +112,9 @@ class GradientInversion(Attack):
             model, shared = self._model(view, given[step].payload)
             size = len(sent[step].batch.rows), *shape
             with self._stream(model, rng).scope():
-                problems += self._problems(model, shared, sent[step].payload, size, view.manifest.classes)
+                problems += self._problems(model, shared, sent[step].payload, size, view.manifest)
         with self._stream(model, rng).scope():  # models may draw numbers of their own
-            values = self._solve(model, list(shared), problems, _some_kept(view.manifest))
+            values = self._solve(model, list(shared), problems, view.manifest)
         return Guess(
             torch.cat([sent[step].batch.rows for step in steps]),
             torch.cat(values).float().cpu(),
@@ -132,7 +134,7 @@ class GradientInversion(Attack):
         if own.top is None:
             raise ConfigError("Expected the server to attack; it alone holds what is shared.")
         device = next(own.top.parameters()).device  # a bottom that is told of may be elsewhere
-        model = copy.deepcopy(Whole(bottom, own.top)).to(device).train().requires_grad_(False)
+        model = copy.deepcopy(Whole(bottom, own.top)).to(device).eval().requires_grad_(False)
         shared = [getattr(model, part) for part in view.manifest.shares]
         unpack(weights.to(device), shared)
         where = {id(one): here for here, one in places(shared)}
@@ -142,7 +144,7 @@ class GradientInversion(Attack):
         return model, {name: where[id(p)] for name, p in model.named_parameters() if id(p) in where}
 
     def _problems(
-        self, model: Whole, shared: dict[str, slice], update: Tensor, size: tuple[int, ...], classes: int
+        self, model: Whole, shared: dict[str, slice], update: Tensor, size: tuple[int, ...], manifest: Manifest
     ) -> list["Problem"]:
         """The starts for one message."""
         if self.method == "dlg":
@@ -155,22 +157,26 @@ class GradientInversion(Attack):
         weights = {name: one for name, one in named if name.split(".")[0] in parts and one.is_floating_point()}
         made = []
         for _ in range(self.restarts):
-            draw = torch.rand if is_image(size[1:]) else torch.randn
-            rows = draw(size, device=device, dtype=kind)
-            labels = torch.randn(size[0], classes, device=device, dtype=kind)
+            if is_image(size[1:]):
+                rows = torch.empty(size, device=device, dtype=kind).uniform_(_least(manifest), 1)
+            else:
+                rows = torch.randn(size, device=device, dtype=kind)
+            labels = torch.randn(size[0], manifest.classes, device=device, dtype=kind)
             if label is not None:
                 labels = torch.full_like(labels, -SURE)
                 labels[:, label] = SURE
             for layer in passport_layers(model):  # guessed once
                 layer.given = None
+                layer.forget(generator(int(torch.randint(2**62, (), device=device)), "guess"))
                 layer.given = layer.factors(layer_input(model.bottom, layer, rows))
             factors = [torch.stack(layer.given) for layer in passport_layers(model) if layer.given is not None]
             made.append(Problem(rows, labels, label is not None, weights, factors, wanted))
         return made
 
-    def _solve(self, model: Whole, names: list[str], problems: list["Problem"], some: bool = False) -> list[Tensor]:
+    def _solve(self, model: Whole, names: list[str], problems: list["Problem"], manifest: Manifest) -> list[Tensor]:
         """The best end for each message; if only some entries of a gradient were sent, by those alone."""
         ends: dict[int, tuple[float, Tensor]] = {}
+        some, least = _some_kept(manifest), _least(manifest)
         search = self._squares if self.method == "dlg" else self._cosines
         for chunk in _chunks(problems):
             alike = [problems[number] for number in chunk]
@@ -189,12 +195,14 @@ class GradientInversion(Attack):
                 return kept * gradient(rows, labels if known else rest.pop(0), rest if fitted else factors)  # noqa: B023
 
             start = [rows, *([] if known else [labels]), *(factors if fitted else [])]
-            found, values = search(like, start, wanted)
+            found, values = search(like, start, wanted, least)
+            if is_image(tuple(found.shape[2:])):
+                found = found.abs()  # signs are not the picture's
             ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), found, strict=True), strict=True)
         firsts = range(0, len(problems), self.restarts)
         return [min((ends[first + more] for more in range(self.restarts)), key=itemgetter(0))[1] for first in firsts]
 
-    def _squares(self, gradient: "Like", start: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def _squares(self, gradient: "Like", start: list[Tensor], wanted: Tensor, least: float) -> tuple[Tensor, Tensor]:
         size = wanted.abs().maximum(SMALL * wanted.abs().amax(dim=1, keepdim=True) + 1e-30)
         scale = size.square() * wanted.shape[1] if self.relative else size.square().sum(dim=1, keepdim=True)
         counts = [one[0].numel() for one in start]
@@ -205,9 +213,9 @@ class GradientInversion(Attack):
 
         ends, values = minimise(distance, torch.cat([one.flatten(1) for one in start], dim=1), steps=self.steps)
         rows = ends[:, : counts[0]].view_as(start[0])
-        return rows.clamp(0, 1) if is_image(tuple(rows.shape[2:])) else rows, values
+        return rows.clamp(least, 1) if is_image(tuple(rows.shape[2:])) else rows, values
 
-    def _cosines(self, gradient: "Like", start: list[Tensor], wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def _cosines(self, gradient: "Like", start: list[Tensor], wanted: Tensor, least: float) -> tuple[Tensor, Tensor]:
         free = [one.clone().requires_grad_() for one in start]
         optimizer = torch.optim.Adam(free, lr=self.lr)  # on signs: entry by entry, so no problem moves another
         ends = [int(share * self.steps) for share in (0.375, 0.625, 0.875)]
@@ -217,7 +225,7 @@ class GradientInversion(Attack):
         def objective() -> Tensor:
             value = 1 - cosine_similarity(gradient(free), wanted, dim=1)
             if self.tv and picture:
-                value = value + self.tv * total_variation(rows.flatten(0, 1)).view(rows.shape[:2]).mean(dim=1)
+                value = value + self.tv * total_variation(rows.abs().flatten(0, 1)).view(rows.shape[:2]).mean(dim=1)
             return value
 
         for _ in range(self.steps):
@@ -226,7 +234,7 @@ class GradientInversion(Attack):
             optimizer.step()
             schedule.step()
             if picture:
-                rows.data.clamp_(0, 1)
+                rows.data.clamp_(least, 1)
         with torch.no_grad():
             return rows.detach(), objective()
 
@@ -249,6 +257,11 @@ class Problem:
 def _some_kept(manifest: Manifest) -> bool:
     """Whether a gradient's zeros may be entries that were held back."""
     return any(one.startswith("sparsification") and "on=update" in one for one in manifest.defences)
+
+
+def _least(manifest: Manifest) -> float:
+    """The least value that a pixel may have: with random signs it is -1."""
+    return -1.0 if any(one.startswith("instahide") for one in manifest.defences) else 0.0
 
 
 def _chunks(problems: list[Problem]) -> Iterator[list[int]]:

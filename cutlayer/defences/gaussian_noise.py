@@ -47,6 +47,11 @@ class GaussianNoise(Defence):
         self.on = on
         self.clip = clip
 
+    @property
+    def clients(self) -> bool:
+        """Clients send no gradients of embeddings."""
+        return self.on != "gradient"
+
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Shrink the batch if need be, and add fresh noise."""
         if local.place.value != self.on:

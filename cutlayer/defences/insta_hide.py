@@ -41,6 +41,11 @@ class Instahide(Defence):
             raise ConfigError(f"Expected k={k} to be 1, 2, 3 or 4: so many rows are mixed.")
         self.k = k
 
+    @property
+    def clients(self) -> bool:
+        """Whoever holds rows mixes them."""
+        return True
+
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Flip signs in front of a feature party's bottom; `inputs` cannot, as it is not told whose rows they are."""
         is_sent = setting.part == "bottom" and setting.role is Role.FEATURE_PARTY

@@ -61,6 +61,11 @@ class Passport(Defence):
         self.bounded = bounded
         self.centred = centred
 
+    @property
+    def clients(self) -> bool:
+        """In bottoms alone, also with `where=both`: tops are shared."""
+        return self.where != "top"
+
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Put passports into a feature party's bottom, or into the top."""
         own = setting.part == "bottom" and setting.role is Role.LABEL_PARTY  # is not sent

@@ -36,6 +36,11 @@ class Sparsification(Defence):
         self.share = share
         self.on = on
 
+    @property
+    def clients(self) -> bool:
+        """Clients send no gradients of embeddings."""
+        return self.on != "gradient"
+
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Keep the largest entries."""
         if local.place.value != self.on:

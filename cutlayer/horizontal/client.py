@@ -59,7 +59,7 @@ class Client(Defended):
 
     def fit(self, weights: Tensor, turn: int, record: Record = lambda message: None) -> Answer:
         """Train from the shared weights on; the weights as this client would have them."""
-        self._begin(weights, turn)
+        weights = self._begin(weights, turn)
         for part in self._batches(turn):
             self._learn(part, record)
             self.update()
@@ -70,18 +70,22 @@ class Client(Defended):
         """Train what is private on one batch; the gradient of what is shared, and the batch's rows.
 
         Running statistics have no gradient: theirs is what one step of the server needs to put their change in place.
+        Defences are given the change itself, or they would take it for large entries of a gradient.
         """
-        self._begin(weights, turn)
+        weights = self._begin(weights, turn)
         part = self._one_batch(turn)
         self._learn(part)
-        moved = (weights - pack(self.shared)) / self.recipe.rate(turn)  # nothing has, but for running statistics
+        moved = weights - pack(self.shared)  # nothing has, but for running statistics
+        steps = torch.full_like(moved, 1 / self.recipe.rate(turn))
         parameters = {id(p): p for module in self.shared for p in module.parameters()}
         for here, value in places(self.shared):
-            if (known := parameters.get(id(value))) is not None and known.grad is not None:
-                moved[here] = known.grad.flatten()
-                known.grad = None  # the server takes this step
+            if (known := parameters.get(id(value))) is not None:
+                steps[here] = 1
+                if known.grad is not None:
+                    moved[here] = known.grad.flatten()
+                    known.grad = None  # the server takes this step
         self.update()
-        return Answer(self._protected(moved, part), len(part)), part
+        return Answer(self._protected(moved, part) * steps, len(part)), part
 
     def outputs(self, rows: Tensor, record: Record | None = None) -> Tensor:
         """Predict with the own bottom and the shared top; what the bottom says is sent to `record`."""
@@ -89,15 +93,17 @@ class Client(Defended):
         return torch.cat([self._predict(part, record) for part in rows.split(PREDICTION_ROWS)])
 
     def take(self, weights: Tensor) -> None:
-        """Take the shared weights over."""
+        """Take the shared weights over. Noise that others added may have made a variance negative."""
         unpack(weights.to(self.features.device), self.shared)
+        for norm in self._norms():
+            if norm.running_var is not None:
+                norm.running_var.clamp_(min=0)
 
     def end(self, weights: Tensor) -> None:
         """Take the last weights over. Behind a bottom of its own the client takes the running statistics of its batch
         norms anew, from its own rows: the average is over what other bottoms say, too."""
         self.take(weights)
-        layers = [layer for module in self.shared for layer in module.modules()]
-        norms = [layer for layer in layers if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
+        norms = self._norms()
         if any(module is self.bottom for module in self.shared) or not norms or len(self.rows) == 1:
             return
         self.set_phase(Phase.PREDICT)
@@ -106,11 +112,15 @@ class Client(Defended):
             norm.reset_running_stats()
             norm.train()
             norm.momentum = None  # the plain mean over all batches
-        for part in self.rows.split(PREDICTION_ROWS):
-            if len(part) > 1:  # one row has no spread
-                self._predict(part)
+        for part in self.rows.tensor_split(-(-len(self.rows) // PREDICTION_ROWS)):  # batches that count alike
+            self._predict(part)
         for norm, momentum in zip(norms, usual, strict=True):
             norm.momentum = momentum
+
+    def _norms(self) -> list[nn.BatchNorm1d | nn.BatchNorm2d]:
+        """The batch norms of what is shared."""
+        layers = (layer for module in self.shared for layer in module.modules())
+        return [layer for layer in layers if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)]
 
     def _predict(self, rows: Tensor, record: Record | None = None) -> Tensor:
         batch = Batch(self.steps, Phase.PREDICT, rows)
@@ -123,13 +133,19 @@ class Client(Defended):
             record(Message(batch, self.name, self.server, Kind.EMBEDDING, embedding.cpu()))
         return outputs
 
-    def _begin(self, weights: Tensor, turn: int) -> None:
+    def _begin(self, weights: Tensor, turn: int) -> Tensor:
+        """Take the shared weights over; they are returned, on the client's device."""
         self.take(weights)
         self.begin_epoch(turn)
         self.set_phase(Phase.TRAIN)
         self.losses = []
         if self.optimizer:
-            self.optimizer.state.clear()  # momentum of weights that others have moved since is no use
+            shared = (parameter for module in self.shared for parameter in module.parameters())
+            for parameter in shared:  # momentum of weights that others have moved since is no use
+                for known in self.optimizer.state.get(parameter, {}).values():
+                    if isinstance(known, Tensor):
+                        known.zero_()
+        return weights.to(self.features.device)
 
     def _batches(self, turn: int) -> Iterator[Tensor]:
         """Batches of own rows, in an order of the client's own."""

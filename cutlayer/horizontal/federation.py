@@ -30,7 +30,7 @@ from cutlayer.sparse import SparseRows
 from cutlayer.training import using_threads
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Manifest, Own, View, view_of
-from cutlayer.weights import pack
+from cutlayer.weights import pack, unpack
 
 SERVER, AVERAGER = "server", "averager"
 METHODS = {"fedavg": ("bottom", "top"), "private-bottom": ("top",), "splitfed": ("bottom", "top")}
@@ -67,6 +67,12 @@ class Federation:
             positive("alpha", self.alpha)
         if self.exchange == "gradients" and self.method == "splitfed":
             raise ConfigError("Expected exchange=weights with splitfed, whose gradients cross in every step anyway.")
+        for defence in self.plan.defences:
+            if not defence.clients:
+                raise ConfigError(
+                    f"Expected a defence that protects a client of horizontal learning, got {defence.describe()}; use "
+                    "gaussian-noise or sparsification with on=update, instahide, or passport with where=bottom."
+                )
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -136,7 +142,7 @@ def server_of(task: Task, federation: Federation) -> Server:
     bottom, top = _models(task, federation, SERVER)
     parts = {"bottom": bottom, "top": top}
     weights = pack(parts[part] for part in federation.shares).to(federation.plan.device)
-    rate = federation.plan.recipe.lr if federation.exchange == "gradients" else None
+    rate = federation.plan.recipe.rate if federation.exchange == "gradients" else None
     return Server(weights, weighted=federation.weighted, rate=rate)
 
 
@@ -180,7 +186,7 @@ class Federated:
                 answers[name] = self._asked(client, turn)
             except ConnectionError:
                 absent.append(name)
-        refused = self.server.merge(answers)
+        refused = self.server.merge(answers, turn)
         losses = [torch.stack(self.clients[name].losses).mean() for name in answers if self.clients[name].losses]
         loss = float(torch.stack(losses).mean()) if losses else float("nan")
         self.history.append({"round": turn, "loss": loss, "absent": absent, "refused": refused})
@@ -206,7 +212,10 @@ class Federated:
         alike = "bottom" in self.federation.shares and not self.federation.plan.defences
         scored = list(self.clients.values())[: 1 if alike else None]
         labels = self.task.labels[self.task.test].numpy()
-        each = [utility.classification(labels, client.outputs(self.task.test).numpy()) for client in scored]
+        outputs = [client.outputs(self.task.test) for client in scored]
+        if not all(bool(torch.isfinite(one).all()) for one in outputs):
+            raise Diverged("Training diverged: outputs are not finite at its end; use a smaller rate or less noise.")
+        each = [utility.classification(labels, one.numpy()) for one in outputs]
         self.metrics = {key: sum(one[key] for one in each) / len(each) for key in each[0]}
         self.metrics["worst_accuracy"] = min(one["accuracy"] for one in each)
 
@@ -236,7 +245,9 @@ class Federated:
         mine = {SERVER, name}
         seen.channels |= {k: c for k, c in self.transcript.channels.items() if {c.sender, c.receiver} == mine}
         shared = deepcopy(client.bottom).eval() if self.federation.method == "fedavg" else None
-        own = Own(features=None, bottom=shared, top=deepcopy(client.top).eval())
+        top = deepcopy(client.top).eval()  # with the server's numbers: a client's own statistics never crossed
+        unpack(self.server.weights[-len(pack([top])) :], [top])
+        own = Own(features=None, bottom=shared, top=top)
         return view_of(seen, frozenset([SERVER]), self.manifest(name), {SERVER: own})
 
 

@@ -8,7 +8,6 @@ is never sent. Needs the extra: pip install 'cutlayer[flower]'.
 
 import json
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -27,6 +26,7 @@ from cutlayer.errors import ConfigError, Diverged, ProtocolError, RunError
 from cutlayer.horizontal.client import Client
 from cutlayer.horizontal.federation import Federation, client_of, rows_of, server_of
 from cutlayer.horizontal.server import Answer
+from cutlayer.rng import secret_seed
 from cutlayer.training import using_threads
 
 try:
@@ -39,6 +39,7 @@ except ImportError as error:
 Make = Callable[[], Task]  # called in the process that needs the data, and nowhere else
 SHARED, FACTS = "weights", "facts"  # records of a message
 TIMEOUT, FINAL = 600.0, "final.safetensors"  # of the run's configuration
+SEED_BYTES = 33  # a secret is too large for a whole number of torch's
 POLL = 0.5  # seconds between looks at who is there
 LOG = logging.getLogger("flwr")  # what `flwr log` shows
 
@@ -67,6 +68,8 @@ def client_app(task: Make, federation: Federation, *, own_rows: bool = False, th
 
     def end(message: Message, context: Context) -> Message:
         client, done = _wake(task, federation, context, own_rows)
+        if done < 0:
+            raise ProtocolError("Expected a client that has been trained; this node was started anew.")
         client.end(_read(message.content)[0])
         _sleep(client, context, done)
         if "keep" in context.node_config:
@@ -91,17 +94,20 @@ def server_app(task: Make, federation: Federation) -> ServerApp:
     def main(grid: Grid, context: Context) -> None:
         timeout = float(context.run_config.get("timeout", TIMEOUT))
         positive("timeout", timeout)
-        server, history = server_of(task(), federation), []
+        server, history, heard = server_of(task(), federation), [], False
         for turn in range(federation.plan.recipe.epochs):
             nodes = _nodes(grid, 1 if turn else federation.clients, timeout)
             replies = _asked(grid, nodes, _written(server.weights, {"round": turn}), MessageType.TRAIN, timeout)
             answers, refused = sorted_out(replies, federation.names, turn, len(server.weights))
-            refused |= server.merge(answers)
+            refused |= server.merge(answers, turn)
             absent = [name for name in federation.names if name not in answers and name not in refused]
             history.append({"round": turn, "absent": absent, "refused": refused})
             LOG.info("Round %d: absent %s, refused %s", turn, absent, refused)
+            heard |= bool(set(answers) - set(refused))
             if set(federation.names) <= set(refused):
                 raise Diverged(f"Training diverged in round {turn}: no client sent finite weights; use a smaller rate.")
+        if not heard:
+            raise RunError("Expected answers, got none that could be used in any round; see the logs of the nodes.")
         path = Path(str(context.run_config.get("final", FINAL)))
         _write(path, {SHARED: server.weights.cpu()}, {"history": json.dumps(history)})
         LOG.info("Wrote %s", path.resolve())
@@ -167,7 +173,9 @@ def _wake(make: Make, federation: Federation, context: Context, own_rows: bool) 
     task, name = make(), federation.names[number]
     kept: Any = context.state.get(_place(context))
     state = load(kept["state"]) if kept else {}
-    seed = int(state["seed"]) if state else int(context.node_config.get("seed", secrets.randbits(63)))
+    seed = int(context.node_config.get("seed", secret_seed()))
+    if state:
+        seed = int.from_bytes(bytes(state["seed"].tolist()), "little", signed=True)
     rows = task.train if own_rows else rows_of(task, federation)[name]
     client = client_of(task, replace(federation, plan=replace(federation.plan, seed=seed)), name, rows)
     if not state:
@@ -179,7 +187,8 @@ def _wake(make: Make, federation: Federation, context: Context, own_rows: bool) 
 
 def _sleep(client: Client, context: Context, turn: int) -> None:
     """Put the client into the node's state."""
-    facts = {"seed": client.setting.shared_seed, "steps": client.steps, "round": turn}
+    seed = client.setting.shared_seed.to_bytes(SEED_BYTES, "little", signed=True)
+    facts = {"seed": list(seed), "steps": client.steps, "round": turn}
     state = state_of(client) | {name: torch.tensor(value) for name, value in facts.items()}
     context.state[_place(context)] = ConfigRecord({"state": save(state)})
 

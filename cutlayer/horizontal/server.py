@@ -1,6 +1,6 @@
 """Server: hands out weights, takes in answers, refuses what cannot be one, and averages the rest."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -15,12 +15,13 @@ class Answer(NamedTuple):
 
 
 class Server:
-    """Holds the shared weights. Answers are weights or, where it has a `rate`, gradients that it steps along.
+    """Holds the shared weights. Answers are weights or, where it has a `rate` for each round, gradients that it steps
+    along.
 
     `weighted`: clients count by their rows (McMahan et al., FedAvg); else all alike (FedAdOb's Algorithm 2).
     """
 
-    def __init__(self, weights: Tensor, *, weighted: bool = True, rate: float | None = None) -> None:
+    def __init__(self, weights: Tensor, *, weighted: bool = True, rate: Callable[[int], float] | None = None) -> None:
         self.weights = weights
         self.weighted = weighted
         self.rate = rate
@@ -34,13 +35,14 @@ class Server:
             return "expected finite numbers, got others"
         return None if answer.rows > 0 else f"expected at least one row behind it, got {answer.rows}"
 
-    def merge(self, answers: Mapping[str, Answer]) -> dict[str, str]:
+    def merge(self, answers: Mapping[str, Answer], turn: int) -> dict[str, str]:
         """Average the answers that can be used; why the others were refused, by client. Without any, weights stay."""
         refused = {name: why for name, one in answers.items() if (why := self.refusal(one))}
         taken = [one for name, one in answers.items() if name not in refused]
         if taken:
-            mean = average([one.payload for one in taken], [one.rows if self.weighted else 1 for one in taken])
-            self.weights = mean if self.rate is None else self.weights - self.rate * mean
+            payloads = [one.payload.to(self.weights.device) for one in taken]
+            mean = average(payloads, [one.rows if self.weighted else 1 for one in taken])
+            self.weights = mean if self.rate is None else self.weights - self.rate(turn) * mean
         return refused
 
 

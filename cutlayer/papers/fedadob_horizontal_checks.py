@@ -18,7 +18,11 @@ def every_client(run: Federated) -> dict[str, float]:
     A guess is luck, so that one client says little.
     """
     attacks = words.attacks(list(WHITE.values()))
-    each = [[finding.value for finding in attack_run(run, attacks, by=client)] for client in run.clients]
+    seeds = range(run.federation.plan.seed, run.federation.plan.seed + len(run.clients))  # each a guess of its own
+    each = [
+        [finding.value for finding in attack_run(run, attacks, by=client, seed=seed)]
+        for client, seed in zip(run.clients, seeds, strict=True)
+    ]
     found = {}
     for name, values in zip(WHITE, zip(*each, strict=True), strict=True):
         found[name] = sum(values) / len(values)

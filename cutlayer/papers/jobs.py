@@ -7,7 +7,7 @@ one per job, as they come; a second call does only what is missing. Tables share
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -194,8 +194,3 @@ def run_jobs(
     if failures:
         raise failures[0]
     return outcomes
-
-
-def accuracies(outcomes: dict[str, Outcome], jobs: Sequence[Job]) -> list[float]:
-    """Test accuracy in percent of those jobs that have run."""
-    return [100 * outcomes[job.key]["metrics"]["accuracy"] for job in jobs if job.key in outcomes]

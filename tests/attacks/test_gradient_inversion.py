@@ -44,12 +44,12 @@ def undefended():
 
 @pytest.mark.parametrize("method", ["dlg", "cosine"])
 def test_single_pictures_come_back_from_their_gradients(undefended, method):
-    (found,) = attack_run(undefended, [GradientInversion(method=method, messages=1, steps=300, restarts=1)])
-    assert found.value < 0.01 < found.baseline + 0.05, found
+    (found,) = attack_run(undefended, [GradientInversion(method=method, messages=2, steps=300, restarts=1)])
+    assert found.value < 0.01 < found.baseline, found
     assert found.victim == "client0" and found.attacker == "server"
 
 
-def test_a_batch_comes_back_in_any_order(undefended):
+def test_a_batch_comes_back_in_any_order():
     run = digits(recipe=cl.Recipe(batch_size=2, optimiser=cl.Optimiser.SGD, lr=0.01))
     (found,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=500, restarts=2)])
     assert found.rows == 2 and found.value < 0.02, found
@@ -60,8 +60,30 @@ def test_passports_mislead_it_and_so_does_noise(undefended):
     passport = cl.defences.Passport(mean_range=10.0, variance=1.0, where="bottom")
     hidden = digits(method="private-bottom", defences=[passport])
     noise = digits(defences=[cl.defences.GaussianNoise(std=1.0, on="update")])
-    plain, *others = (attack_run(run, [attack])[0].value for run in (undefended, hidden, noise))
-    assert plain < 1e-4 and min(others) > 0.01 and max(others) > 0.1  # guessed passports may come close
+    plain, guessed, noisy = (attack_run(run, [attack])[0].value for run in (undefended, hidden, noise))
+    assert plain < 1e-4 and noisy > 0.1 and guessed > 0.01  # a guess may come close
+
+
+def test_random_signs_do_not_mislead_it():
+    """A single row has nobody to be mixed with, and signs are searched for like the rest."""
+    run = digits(defences=[cl.defences.Instahide(k=2)])
+    (found,) = attack_run(run, [GradientInversion(method="cosine", messages=2, steps=300, restarts=1)])
+    assert found.value < 0.001 < found.baseline, found
+
+
+def test_every_start_guesses_other_means(monkeypatch):
+    """What differs between two draws from the same means is little beside what differs between guesses."""
+    run = digits(method="private-bottom", defences=[cl.defences.Passport(mean_range=50.0, where="bottom")], rounds=1)
+    starts = []
+
+    def solve(self, model, names, problems, manifest):
+        starts.extend(problems)
+        return [problems[0].rows]
+
+    monkeypatch.setattr(GradientInversion, "_solve", solve)
+    attack_run(run, [GradientInversion(messages=1, restarts=6)])
+    factors = torch.stack([start.factors[0] for start in starts]).detach()
+    assert len(factors) == 6 and float(factors.std(dim=0).mean()) > 0.1 * float(factors.abs().mean())
 
 
 def test_a_tenth_of_the_entries_is_enough(monkeypatch):
@@ -73,7 +95,7 @@ def test_a_tenth_of_the_entries_is_enough(monkeypatch):
     assert knowing < 0.01 < 0.02 < attack_run(run, [attack])[0].value
 
 
-def test_without_the_bottom_it_sees_less(undefended):
+def test_without_the_bottom_it_sees_less():
     run = digits(method="private-bottom")
     known, guessed = (
         attack_run(run, [GradientInversion(method="cosine", knows=knows, messages=1, steps=300, restarts=1)])[0]
@@ -144,7 +166,6 @@ def test_no_message_changes_what_is_found_in_another(undefended, method, monkeyp
     together = attack.run(view, generator(0)).values
     monkeypatch.setattr(gradient_inversion, "LARGEST", 1)  # each alone, from the same start
     alone = attack.run(view, generator(0)).values
-    print((alone - together).abs().max())
     assert together.shape == (2, 1, 8, 8) and not torch.allclose(together[0], together[1], atol=0.1)
     torch.testing.assert_close(together, alone, atol=1e-3, rtol=0)
 
@@ -160,11 +181,12 @@ def test_problems_are_solved_at_once_if_they_have_as_many_rows_and_fit(monkeypat
     assert list(_chunks(problems)) == [[0, 2], [3], [1, 4]]
 
 
-def test_the_end_with_the_least_objective_is_taken(monkeypatch):
+def test_the_end_with_the_least_objective_is_taken(undefended, monkeypatch):
     values = torch.tensor([3.0, 1.0, 2.0, torch.nan, 5.0, 4.0])
-    monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, start, wanted: (start[0], values))
+    monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, start, *rest: (start[0], values))
     attack, model = GradientInversion(method="cosine", restarts=3), Whole(nn.Identity(), nn.Identity())
-    found = attack._solve(model, [], [problem(1, float(number)) for number in range(6)])
+    problems = [problem(1, float(number)) for number in range(6)]
+    found = attack._solve(model, [], problems, undefended.manifest("client0"))
     assert [float(one.mean()) for one in found] == [1, 5]
 
 
@@ -172,7 +194,7 @@ def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
     """Beside the picture and gamma and beta nothing is free, since the label is known; and the gradient knows all."""
     task, seen = cl.data.digits(parties=1, label_party="server"), {}
 
-    def search(self, gradient, start, wanted):
+    def search(self, gradient, start, wanted, least):
         free = [one.requires_grad_() for one in start]
         seen[self.passports] = torch.autograd.grad(gradient(free).square().sum(), free)
         return start[0].detach(), torch.zeros(len(wanted))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from flwr.app import Array, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, Context, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.common.serde import context_from_proto, context_to_proto
 from flwr.proto.message_pb2 import Context as ProtoContext
 from flwr.supercore.task_identity import TaskIdentity
@@ -23,8 +23,8 @@ import cutlayer as cl
 from cutlayer.defences import GaussianNoise, Passport
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.horizontal import federate
-from cutlayer.horizontal.federation import Federation
-from cutlayer.horizontal.flower import _read, client_app, server_app
+from cutlayer.horizontal.federation import Federation, server_of
+from cutlayer.horizontal.flower import _read, _written, client_app, server_app
 from cutlayer.plan import Plan
 from cutlayer.weights import pack
 from tests.net.processes import free_port, wait_for
@@ -291,13 +291,22 @@ def test_who_does_not_answer_is_absent(run, how):
     assert [one["absent"] for one in history] == [["client1"], []]
 
 
-def test_the_text_of_an_error_stays_at_the_node(run):
+def test_the_text_of_an_error_stays_at_the_node(run, caplog):
     def table():
         raise ValueError("row 17 of patients.csv says 'HIV'")
 
-    _, history, grid = run(table, rounds=1)
-    assert history[0]["absent"] == ["client0", "client1"]
-    assert {m.error.reason for m in grid.sent if m.has_error()} == {"ValueError, see the log of the node"}
+    with pytest.raises(RunError, match="got none that could be used in any round"), caplog.at_level("INFO", "flwr"):
+        run(table, rounds=1)
+    told = [line for line in caplog.messages if "failed" in line]
+    assert told == [f"Node {node} failed: ValueError, see the log of the node" for node in (101, 100)]
+
+
+def test_a_node_that_was_started_anew_keeps_no_untrained_model(run, tmp_path):
+    federation = Federation(plan=Plan(recipe=RECIPE), clients=2, method="private-bottom")
+    grid = Here(client_app(lambda: TASK, federation), {"seed": 0, "keep": str(tmp_path / "mine")})
+    last = _written(server_of(TASK, federation).weights, {"round": 2})
+    (reply,) = grid.send_and_receive([Message(last, 101, MessageType.QUERY)], 5)
+    assert reply.error.reason == "ProtocolError, see the log of the node" and not (tmp_path / "mine").exists()
 
 
 def test_wrong_settings_are_one_sentence(run):

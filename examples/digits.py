@@ -3,7 +3,7 @@
 Two tasks, on data that ships with scikit-learn. In both, party1 holds the labels and the left half
 of each image, party2 the right half.
 
-digits       Which digit is it? party2 goes for the labels with its own trained bottom and ten known
+digits       Which digit is it? party2 goes for the labels with its own trained bottom and twenty known
              labels (model-completion); party1 goes for party2's pixels (model-inversion).
 is it a 3?   Two classes, one of them rare. party2 reads labels off the gradients' lengths
              (norm-score) and directions (direction-score).
@@ -87,7 +87,7 @@ def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
         cl.audit(
             task,
             defences={"none": [], NOISE: [noise], LABEL_DP: [label_dp]},
-            attacks=[attacks.ModelCompletion(labels=10), attacks.ModelInversion(tv=0.01, l2=0.01)],
+            attacks=[attacks.ModelCompletion(labels=20), attacks.ModelInversion(tv=0.01, l2=0.01)],
             seeds=range(seeds),
             progress=lambda text: say(f"{task.name}: {text}"),
             on_guess=gallery.keep,

@@ -98,6 +98,11 @@ def test_every_code_block_runs(page, folder):
                 else:
                     assert main(arguments) == 0, f"cutlayer {shlex.join(arguments)}"
     assert [process.wait(60) for process in background] == [0] * len(background)
+    if "tutorial" in page.name:  # figures of the text, as far as other machines have them
+        said = [float(number) for number in re.findall(r"\b0\.\d{3}\b", page.read_text())]
+        for table in ("plain.csv", "noise.csv"):
+            for row in csv.DictReader(Path(table).read_text().splitlines()):
+                assert min(abs(float(row["value"]) - number) for number in said) < 0.01, row["value"]
 
 
 def test_only_cutlayer_commands_are_run():

@@ -1,6 +1,7 @@
 """The command line. One file per verb; mistakes of the user become one sentence and exit code 2."""
 
 import errno
+import re
 import sys
 from typing import Any
 
@@ -25,6 +26,7 @@ from cutlayer.errors import CutlayerError, Interrupted
 from cutlayer.version import __version__
 
 USAGE: type[Any] = typer.BadParameter.__mro__[2]  # click's ClickException: Typer brings its own copy of click
+SECOND = r"(?<=\?) \(?Did you mean"  # click, from 8.4 on, adds a suggestion to Typer's own
 
 app = typer.Typer(
     name="cutlayer",
@@ -66,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     except CutlayerError as error:
         return _say(str(error), 2)
     except USAGE as error:
-        return _say(" ".join(error.format_message().split()), 2)
+        text = " ".join(error.format_message().split())
+        return _say(re.split(SECOND, text)[0], 2) if text else 2  # none where help was asked for, by saying nothing
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted.", 130)
     except BrokenPipeError:  # the reader, `head` say, has seen enough

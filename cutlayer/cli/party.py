@@ -3,10 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
+
+if TYPE_CHECKING:
+    from cutlayer.net.partyfile import PartyFile
 
 
 def party(
@@ -16,7 +19,11 @@ def party(
     example: Annotated[str | None, Option(help="Print a file to start from: label or feature.", metavar="ROLE")] = None,
     check: Annotated[bool, Option(help="Read the file, the table and the keys, say what is wrong, and stop.")] = False,
     simulate: Annotated[
-        bool, Option(help="Run all parties in this process: a rehearsal, with the same result.")
+        bool,
+        Option(
+            help="Run all parties in this process: a rehearsal. With `seed` in every [party] it gives the models of a "
+            "deployment, bit for bit; without, each draws its own."
+        ),
     ] = False,
     insecure: Annotated[bool, Option(help="Without certificates; on this machine's loopback only.")] = False,
     device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
@@ -48,32 +55,49 @@ def party(
         source = source_of(read[0])
         identity = None if insecure else identity_of(read[0])
         ids = source.ids
+        counts = None if ids is None else {"usable": len(ids), "empty": ids.empty, "repeated": ids.repeated}
         print(f"{files[0]} is in order; run {read[0].run.digest.hex()[:16]}.", file=sys.stderr)
         record = {
             "party": read[0].party.name,
             "run": read[0].run.digest.hex(),
-            "ids": None if ids is None else {"usable": len(ids), "empty": ids.empty, "repeated": ids.repeated},
+            "ids": counts,
             "certificate": None if identity is None else str(identity.certificate.not_valid_after_utc),
         }
     else:
-        from cutlayer.cli.show import progress_bar
-        from cutlayer.net.member import Member
-
-        with progress_bar("training") as progress:
-            record = Member(read[0], insecure=insecure, device=device, log=_say, progress=progress).run()
+        record = _run(read[0], insecure, device)
     if as_json:
         print(json.dumps(record))
     else:
         _show(record)
 
 
+def _run(file: "PartyFile", insecure: bool, device: str) -> dict[str, Any]:
+    from cutlayer.cli.show import progress_bar
+    from cutlayer.errors import Interrupted
+    from cutlayer.net.member import Member
+
+    with progress_bar("training") as progress:
+        member = Member(file, insecure=insecure, device=device, log=_say, progress=progress)
+        try:
+            return member.run()
+        except KeyboardInterrupt:
+            if not (steps := member.store.steps()):
+                raise
+            raise Interrupted(
+                f"Interrupted. The last checkpoint, of step {steps[-1]}, is in {file.folder}: start this again with "
+                "the same command, and all go on from the last checkpoint that they have in common."
+            ) from None
+
+
 def _say(text: str) -> None:
     print(f"cutlayer: {text}", file=sys.stderr, flush=True)
 
 
-def _show(record: dict[str, object]) -> None:
+def _show(record: dict[str, Any]) -> None:
+    if ids := record.get("ids"):
+        typer.echo(f"ids here: {ids['usable']} usable, {ids['empty']} rows without one, {ids['repeated']} repeated")
     for key, value in record.items():
         if isinstance(value, float):
             typer.echo(f"{key}: {value:.4f}")
-    for name, digest in dict(record.get("models", {})).items():  # type: ignore[call-overload]
+    for name, digest in record.get("models", {}).items():
         typer.echo(f"{name}: sha256 {digest}")

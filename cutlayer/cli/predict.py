@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def predict(
     file: Annotated[Path, Argument(help="This party's TOML file, the one that it trained with.")],
     ids: Annotated[Path | None, Option(help="Label party: predict for the ids in this CSV or Parquet file.")] = None,
-    out: Annotated[Path | None, Option(help="Label party: where predictions go, with --ids.")] = None,
+    out: Annotated[Path | None, Option(help="Label party: a new file for the predictions, with --ids.")] = None,
     serve: Annotated[bool, Option(help="Label party: answer over HTTP, at [serve] http.")] = False,
     forever: Annotated[bool, Option(help="Feature party: stay when the label party is done, for the next.")] = False,
     insecure: Annotated[bool, Option(help="Without certificates; on this machine's loopback only.")] = False,

@@ -99,6 +99,7 @@ class Asking(Serving):
     def finish(self) -> None:
         """Tell the others that there is nothing more to ask."""
         for peer in self.post.peers:
+            self.carrier.leave(peer)
             self.post.tell(peer, "end")
         self.post.drain(self.post.peers, 5.0)
 
@@ -109,7 +110,7 @@ class Asking(Serving):
     def _count(self, state: Mapping[str, Any], peer: str, shape: Shape) -> int:
         """How often a peer has met, if it trained with us; else it is told so."""
         if state.get("trained") != self.trained.trained:
-            self.post.tell(peer, "stopped", why="the models are not of the same training: train together again")
+            self.post.tell(peer, "stopped", why="models of another training: train together again.")
             self.post.drain([peer], 2.0)
             raise RunError(f"Expected models of the same training from {peer}, got others: train together again.")
         count = state.get("count")

@@ -144,6 +144,14 @@ class Carrier:
         """A peer is done with us: it may go without a word."""
         self._parted.add(peer)
 
+    def stop(self, error: CutlayerError) -> None:
+        """Tell all that this process ends. What exactly went wrong is said here only: it may name columns or ids."""
+        why = f"an error of its own ({type(error).__name__}): ask {self.post.name} what it said."
+        for peer in self.post.peers:
+            self.leave(peer)
+            self.post.tell(peer, "stopped", why=why)
+        self.post.drain(self.post.peers, 2.0)
+
     def _note_down(self, said: Said, regrouping: bool = False) -> None:
         self._notes.append(said)
         if said.topic == "regroup" and said.generation > self.post.generation and not regrouping:
@@ -198,7 +206,7 @@ class Carrier:
             if event.anew:
                 raise Regroup(event.peer)
         elif isinstance(event, Said) and event.topic == "stopped":
-            raise Stopped(f"{event.peer} ended the run: {str(event.facts.get('why', ''))[:500]}")
+            raise Stopped(f"{event.peer} stopped on {str(event.facts.get('why', ''))[:500]}")
         elif isinstance(event, Said) and event.topic == "missing":
             pass  # it was said when it came
         elif self._is_current(event):

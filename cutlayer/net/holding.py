@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 FEWEST = 10  # common rows
 
 
+class TooFew(DataError):
+    """Too few rows are common to all. Everybody knows the number, so every party says so itself."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"Expected at least {FEWEST} rows that all parties have, got {rows}: compare the ids.")
+
+
 @dataclass(frozen=True)
 class Holding:
     """A party's columns (if it has some) and labels (if it has them) of the common rows."""
@@ -76,7 +83,7 @@ class TableSource:
     def settle(self, rows: Tensor, notes: list[str]) -> Holding:
         """Take the common rows, in their order, and fit the columns on those that are for training."""
         if len(rows) < FEWEST:
-            raise DataError(f"Expected at least {FEWEST} rows that all parties have, got {len(rows)}: compare the ids.")
+            raise TooFew(len(rows))
         frame, data = self.frame[rows.numpy()], self.file.data
         train, test = split(len(rows), self.file.run.test, self.file.run.seed)
         fitted = None

@@ -87,6 +87,14 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             yield {**facts, "chain": said}
 
 
+def only_aligned(path: Path) -> bool:
+    """Whether nothing but messages of alignments left; a line that cannot be read counts as something else."""
+    if not path.exists():
+        return True
+    with path.open("rb") as file:
+        return all(b'"opened": true' in line or b'"phase": "align"' in line for line in file)
+
+
 def _trim(path: Path) -> str:
     """Remove a last line that is not whole; the hash of the last line that is."""
     if not path.exists():

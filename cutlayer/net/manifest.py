@@ -54,7 +54,7 @@ class Manifest:
     lookahead: int = 0  # batches that a feature party may be ahead of its gradients
     ids: str = "text"  # how ids are spelt alike: text, email or phone
     country: str = ""  # calling code of phone numbers without one
-    salt: str = ""  # known to the parties only: whoever lacks it cannot prepare guesses of ids
+    salt: str = ""  # known to the parties only: whoever has it can try ids on the tags of a prediction
     dataset: str = ""  # a dataset by name in place of tables, to try things out
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from cutlayer.cut import Shape
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Message, Phase
 from cutlayer.net.carry import Carrier
-from cutlayer.net.holding import Holding, Source
+from cutlayer.net.holding import FEWEST, Holding, Source, TooFew
 from cutlayer.net.partyfile import PartyFile
 from cutlayer.net.store import Store
 from cutlayer.party import FeatureParty, LabelParty
@@ -104,6 +104,7 @@ class Meeting:
     def _lead(self) -> Place:
         post, carrier, peers = self.post, self.carrier, self.post.peers
         steps = self._lead_alignment()
+        self._refuse_few()
         holding, facts = self._settle(None)
         self._tell_all("facts", classes=facts.classes)
         part = None if holding.features is None else part_of(self.name, holding.features, facts, self.plan)
@@ -137,6 +138,7 @@ class Meeting:
     def _follow(self) -> Place:
         post, carrier, leader = self.post, self.carrier, self.file.run.label_party
         self._follow_alignment()
+        self._refuse_few()
         holding, facts = self._settle(carrier.note("facts", [leader])[leader].facts)
         assert holding.features is not None
         part: Part = part_of(self.name, holding.features, facts, self.plan)
@@ -182,6 +184,12 @@ class Meeting:
         if not isinstance(classes, int) or not 0 <= classes <= 100_000:
             raise ProtocolError(f"Expected a number of classes from {self.file.run.label_party}, got another thing.")
         return holding, self.file.run.facts(classes)
+
+    def _refuse_few(self) -> None:
+        """Every party looks before it waits for another. What cannot be trained on does not tie the folder to a run."""
+        if self.source.ids is not None and (rows := len(self.store.rows())) < FEWEST:
+            self.store.forget_alignment()
+            raise TooFew(rows)
 
     def _aligned(self) -> str | None:
         """The alignment that this party has, if any."""

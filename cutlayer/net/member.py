@@ -19,10 +19,10 @@ from cutlayer.metrics import utility
 from cutlayer.net.carry import Carrier, Regroup, Stopped
 from cutlayer.net.dial import Dial
 from cutlayer.net.handshake import differences
-from cutlayer.net.holding import Holding, Source, source_of
+from cutlayer.net.holding import Holding, Source, TooFew, source_of
 from cutlayer.net.hub import Hub
 from cutlayer.net.identity import Identity
-from cutlayer.net.ledger import Ledger
+from cutlayer.net.ledger import Ledger, only_aligned
 from cutlayer.net.meeting import Finished, Meeting, Place
 from cutlayer.net.partyfile import PartyFile
 from cutlayer.net.post import Post
@@ -106,9 +106,10 @@ class Member:
                 return self._part(self.store.json("pending"))
 
     def _refuse_other(self) -> None:
-        """A folder belongs to one run: its checkpoints are of no use to another."""
-        found = self.store.json("manifest")
-        if found is not None and (lines := differences(self.run_.to_json(), found, str(self.store.folder))):
+        """Once something was done, a folder belongs to one run: checkpoints fit no other, and masks must not repeat."""
+        found, book = self.store.json("manifest"), self.store.folder / "ledger.jsonl"
+        lines = [] if found is None else differences(self.run_.to_json(), found, str(self.store.folder))
+        if lines and not (self.store.is_blank and only_aligned(book)):
             raise ConfigError(
                 f"The folder holds a run with another manifest: {'; '.join(lines)}. Go back to that one, or choose "
                 "another folder."
@@ -252,12 +253,10 @@ class Member:
         self.post.drain([label], 5.0)
 
     def _say_why(self, error: CutlayerError) -> None:
-        """Tell the others that this ends the run for all; what exactly, is said here only: it may name columns."""
-        if isinstance(error, RunError | Stopped) and not isinstance(error, Diverged):
-            return  # a peer is missing, or knows already
-        for peer in self.post.peers:
-            self.post.tell(peer, "stopped", why=f"{type(error).__name__}, see what {self.file.party.name} says")
-        self.post.drain(self.post.peers, 2.0)
+        """Tell the others that this ends the run for all, unless one is missing or knows already."""
+        known = isinstance(error, RunError | Stopped) and not isinstance(error, Diverged)
+        if not known and (not isinstance(error, TooFew) or self.file.is_label_party):  # which waits until all have seen
+            self.carrier.stop(error)
 
 
 def score(holding: Holding, outputs: Tensor) -> dict[str, float]:

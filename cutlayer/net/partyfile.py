@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cutlayer._validate import one_of, positive
+from cutlayer.align.curve import SALT_BYTES
 from cutlayer.errors import ConfigError
 from cutlayer.net.manifest import Manifest, manifest_of, require
 
@@ -140,6 +141,12 @@ def _check(file: PartyFile) -> None:
     for key in ("table", "id"):
         if not getattr(data, key):
             raise ConfigError(f"Expected `{key}` in [data] of {file.path}, found none.")
+    least, most = SALT_BYTES
+    if not least <= (count := len(run.salt.encode())) <= most:
+        raise ConfigError(
+            f"Expected `salt` in [run] of {file.path} with {least} to {most} bytes, got {count}: agree on a long "
+            "random text with the other parties, and show it to nobody else."
+        )
     if bool(data.label) != file.is_label_party:
         raise ConfigError(f"Expected a `label` in [data] of the label party {run.label_party!r}, and of no other.")
 
@@ -152,6 +159,7 @@ listen = "0.0.0.0:7400"
 keys = "bank-keys"           # made by `cutlayer keys request` and `install`
 folder = "bank-run"          # checkpoints, ledger, models
 wait = 600                   # seconds to wait for a missing party
+# seed = 1                   # rehearsals only, to repeat them; in earnest leave it out, or its draws can be guessed
 
 [data]
 table = "bank.csv"           # CSV or Parquet
@@ -173,6 +181,7 @@ name = "shop"
 connect = "bank.example.com:7400"
 keys = "shop-keys"
 folder = "shop-run"
+# seed = 2                   # rehearsals only, to repeat them; in earnest leave it out, or its draws can be guessed
 
 [data]
 table = "shop.csv"
@@ -186,7 +195,7 @@ RUN_EXAMPLE = """\
 [run]                        # the same in every party's file, or nothing starts
 parties = ["bank", "shop"]
 label_party = "bank"
-salt = "choose-a-long-random-text"
+salt = "choose-a-long-random-text"  # 16 to 64 bytes, known to the parties only
 epochs = 30
 batch_size = 128
 lr = 0.002

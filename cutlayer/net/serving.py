@@ -145,11 +145,9 @@ class Serving:
         return int(text)
 
     def say_why(self, error: CutlayerError) -> None:
-        """Tell the others that this process ends; what exactly, is said here only."""
+        """Tell the others that this process ends, unless one is missing or knows already."""
         if not isinstance(error, RunError | Stopped):
-            for peer in self.post.peers:
-                self.post.tell(peer, "stopped", why=f"{type(error).__name__}, see what {self.file.party.name} says")
-            self.post.drain(self.post.peers, 2.0)
+            self.carrier.stop(error)
 
 
 class Answering(Serving):
@@ -197,6 +195,7 @@ class Answering(Serving):
             said = self.carrier.either(("ask", "end"), leader)
             if said.topic == "end":
                 if not forever:
+                    self.carrier.leave(leader)
                     return
                 continue
             self.carrier.idle = False

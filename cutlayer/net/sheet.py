@@ -25,6 +25,8 @@ def check_out(ids: Path, out: Path) -> None:
         raise ConfigError(f"Expected a file in a folder that exists for --out, got {out}.")
     if out.exists() and ids.exists() and out.samefile(ids):
         raise ConfigError("Expected --out to be another file than --ids, got the same.")
+    if out.exists():
+        raise ConfigError(f"The file {out} exists already; choose another --out.")
 
 
 def read_sheet(path: Path, file: PartyFile) -> list[object]:

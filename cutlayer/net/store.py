@@ -63,6 +63,12 @@ class Store:
                     self._steps[step] = False
         return sorted(step for step, whole in self._steps.items() if whole)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is kept here that took work: no alignment, checkpoint or model, whole or damaged."""
+        made = ("alignment.safetensors", "models", "serving.json", "run.json", "pending.json", "farewell.json")
+        return not self._listed() and not any((self.folder / name).exists() for name in made)
+
     def forget(self, after: int = -1) -> None:
         """Remove checkpoints of later steps: the parties went back beyond them."""
         for step in self._listed():
@@ -74,6 +80,10 @@ class Store:
         """Keep which of this party's rows are common to all, in their common order, and of which ids (a hash)."""
         data = save({"rows": rows}, {"facts": json.dumps({"name": name, "ids": ids})})
         self.write(self.folder / "alignment.safetensors", data + hashlib.sha256(data).digest())
+
+    def forget_alignment(self) -> None:
+        """Remove an alignment that is of no use."""
+        (self.folder / "alignment.safetensors").unlink(missing_ok=True)
 
     def alignment(self, ids: str) -> str | None:
         """Name of the alignment that is kept, if a whole one is and it is of these ids."""

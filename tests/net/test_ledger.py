@@ -11,7 +11,7 @@ import torch
 from cutlayer.errors import RunError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import ledger as module
-from cutlayer.net.ledger import Ledger, read
+from cutlayer.net.ledger import Ledger, only_aligned, read
 from cutlayer.wire import Encoding
 
 
@@ -44,6 +44,17 @@ def test_a_line_says_what_left_and_not_what_it_was(path):
     del second["chain"]
     expected = {"step": 0, "phase": "train", "to": "bank", "kind": "embedding", "bytes": 24, "sha256": digest}
     assert second == expected
+
+
+def test_whether_more_than_an_alignment_left(path, tmp_path):
+    assert only_aligned(tmp_path / "none.jsonl") and not only_aligned(path)
+    ledger = opened(tmp_path / "other.jsonl")
+    align = Message(Batch(0, Phase.ALIGN, torch.arange(2)), "shop", "bank", Kind.POINTS, torch.zeros(2))
+    ledger.write(align)
+    assert only_aligned(ledger.path)
+    ledger.write(message(0))
+    assert not only_aligned(ledger.path)
+    ledger.close()
 
 
 def test_bytes_and_hash_are_those_that_crossed(path):

@@ -16,6 +16,7 @@ label = "y"
 [run]
 parties = ["bank", "shop"]
 label_party = "bank"
+salt = "sixteen letters!"
 """
 FEATURE = (
     LABEL.replace('name = "bank"\nlisten', 'name = "shop"\nconnect')
@@ -42,6 +43,13 @@ def test_the_examples_are_read_back_and_agree(read):
     assert shop.folder == shop.path.parent / "shop-run"
     with pytest.raises(ConfigError, match="label"):
         example("server")
+
+
+@pytest.mark.parametrize("role", ["label", "feature"])
+def test_the_examples_show_a_seed_that_is_not_set(read, role):
+    text = example(role)
+    assert read(text).party.seed is None and "rehearsals only" in text
+    assert read(text.replace("# seed", "seed")).party.seed is not None
 
 
 def test_defaults_and_relative_paths(read):
@@ -80,6 +88,9 @@ def test_defaults_and_relative_paths(read):
         (LABEL.replace('id = "who"', 'id = "who"\ncoding = "one-hot"'), "onehot"),
         (LABEL.replace('id = "who"', 'id = "who"\nmissing = "drop"'), "impute"),
         (LABEL.replace('id = "who"', 'id = "who"\nrepeated = "last"'), "first"),
+        (LABEL.replace('salt = "sixteen letters!"\n', ""), "`salt` in .run. .* 16 to 64 bytes, got 0"),
+        (LABEL.replace("sixteen letters!", "short"), "`salt` in .run. .* 16 to 64 bytes, got 5"),
+        (LABEL.replace("sixteen letters!", "é" * 33), "`salt` in .run. .* 16 to 64 bytes, got 66"),
         (LABEL + 'dataset = "digits"\n', "got both"),
         (LABEL + '[require]\nrules = ["max-norm"]\n', "requires 'max-norm'"),
         (LABEL + "[require]\nrules = [3]\n", "a list of texts"),
@@ -96,6 +107,12 @@ def test_defaults_and_relative_paths(read):
 def test_a_mistake_is_one_sentence(read, text, says):
     with pytest.raises(ConfigError, match=says):
         read(text)
+
+
+def test_a_dataset_is_not_aligned_and_needs_no_salt(read):
+    without = LABEL.replace('table = "bank.csv"\nid = "who"\nlabel = "y"\n', "")
+    for salt in ("", "short"):
+        assert read(without.replace("sixteen letters!", salt) + 'dataset = "digits"\n').run.salt == salt
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):

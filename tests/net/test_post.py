@@ -5,11 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cutlayer.errors import Diverged, ProtocolError, RunError
+from cutlayer.errors import DataError, Diverged, ProtocolError, RunError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import frame
+from cutlayer.net.asking import Asking
 from cutlayer.net.carry import Carrier, Regroup, Stopped
 from cutlayer.net.frame import packets
+from cutlayer.net.holding import TooFew
 from cutlayer.net.member import Member
 from cutlayer.net.packet import Packet, note
 from cutlayer.net.post import Broke, Came, Gone, Joined, Post, Said
@@ -210,20 +212,44 @@ def test_whoever_came_back_while_we_were_busy_is_not_given_up():
 
 def test_a_peer_that_ends_the_run_or_breaks_the_protocol_ends_it_here_too():
     shop = carrier("shop")
-    say(shop.post, "bank", "stopped", '{"why": "DataError"}', generation=0)
-    with pytest.raises(Stopped, match="bank ended the run: DataError"):
+    say(shop.post, "bank", "stopped", '{"why": "an error"}', generation=0)
+    with pytest.raises(Stopped, match="bank stopped on an error"):
         shop._event("for a test")
     shop.post.events.put(Broke("bank", ProtocolError("odd")))
     with pytest.raises(ProtocolError, match="odd"):
         shop._event("for a test")
 
 
-@pytest.mark.parametrize(("error", "told"), [(Diverged("away"), 1), (RunError("missing"), 0), (Stopped("known"), 0)])
-def test_who_diverges_says_so_and_who_misses_a_peer_lets_the_others_wait(monkeypatch, error, told):
-    bank = post("bank", ("bank", "shop"))
-    monkeypatch.setattr(bank, "drain", lambda peers, timeout: None)
-    Member._say_why(SimpleNamespace(post=bank, file=SimpleNamespace(party=SimpleNamespace(name="bank"))), error)
-    assert [one.note.text for one in kept(bank, "shop")] == ['{"why": "Diverged, see what bank says"}'] * told
+@pytest.mark.parametrize(
+    ("name", "error", "told"),
+    [
+        ("bank", Diverged("away"), 1),
+        ("bank", RunError("missing"), 0),
+        ("bank", Stopped("known"), 0),
+        ("bank", TooFew(3), 1),
+        ("shop", TooFew(3), 0),  # the label party knows, and waits until this one has seen it
+        ("shop", DataError("the column income"), 1),
+    ],
+)
+def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the_others_wait(
+    monkeypatch, name, error, told
+):
+    here, peer = carrier(name, ("bank", "shop")), "shop" if name == "bank" else "bank"
+    monkeypatch.setattr(here.post, "drain", lambda peers, timeout: None)
+    Member._say_why(SimpleNamespace(carrier=here, file=SimpleNamespace(is_label_party=name == "bank")), error)
+    why = f"an error of its own ({type(error).__name__}): ask {name} what it said."
+    assert [one.note.text for one in kept(here.post, peer)] == [f'{{"why": "{why}"}}'] * told
+
+
+@pytest.mark.parametrize(
+    "end",
+    [lambda bank: Asking.finish(SimpleNamespace(carrier=bank, post=bank.post)), lambda bank: bank.stop(TooFew(3))],
+)
+def test_whoever_was_told_of_the_end_may_go_without_an_alarm(monkeypatch, end):
+    bank = carrier("bank", ("bank", "shop"))
+    monkeypatch.setattr(bank.post, "drain", lambda peers, timeout: bank.post.put(Gone("shop", "it hung up")))
+    end(bank)
+    assert bank.said == []
 
 
 def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():

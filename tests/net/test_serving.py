@@ -492,6 +492,10 @@ def test_figures_are_what_prometheus_reads():
         (["shop.toml", "--serve"], "it answers only"),
         (["shop.toml"], "train first"),
         (["bank.toml", "--ids", "bank.csv", "--out", "bank.csv"], "another file"),
+        (
+            ["bank.toml", "--ids", "bank.csv", "--out", "ids.csv"],
+            "The file ids.csv exists already; choose another --out.",
+        ),
         (["bank.toml", "--ids", "bank.csv", "--out", "nowhere/out.csv"], "a folder that exists"),
         (["bank.toml", "--ids", "none.csv", "--out", "out.csv"], "found none"),
         (["bank.toml", "--ids", "ids.csv", "--out", "out.csv"], "id column 'customer'"),

@@ -117,6 +117,24 @@ def test_a_damaged_alignment_is_none(store, place):
     assert store.alignment("ids") is None
 
 
+def test_only_a_folder_in_which_nothing_was_done_is_blank(tmp_path):
+    store = Store(tmp_path / "run")
+    store.private_seed()
+    store.keep_json("manifest", {})
+    assert store.is_blank
+    store.keep_alignment("first", torch.arange(5), "ids")
+    assert not store.is_blank
+    store.forget_alignment()
+    store.forget_alignment()
+    assert store.is_blank
+    for name in ("run", "pending", "farewell"):
+        store.keep_json(name, {})
+        assert not store.is_blank
+        store.remove(name)
+    path(store, 7).write_bytes(b"damaged")
+    assert not store.is_blank
+
+
 def test_a_private_seed_is_drawn_once(store, tmp_path):
     seed = store.private_seed()
     assert seed == store.private_seed() == Store(store.folder).private_seed()

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutlayer._validate import one_of
+from cutlayer._validate import listed, one_of, shown, whole
 from cutlayer.attack import Attack, Guess
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role
-from cutlayer.errors import Inapplicable
+from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.horizontal.federation import Federated, whole_rows
 from cutlayer.judge import Finding, Secret, judge
 from cutlayer.message import Kind, Phase
@@ -33,6 +33,7 @@ from cutlayer.training import train, using_threads
 from cutlayer.transcript import Transcript
 from cutlayer.view import Known, Shadow, View
 
+Setups = Mapping[str, Sequence[Defence]]
 OnGuess = Callable[[Attack, Guess, Finding], None]
 
 
@@ -116,6 +117,10 @@ def attack_run(
         one_of("client", client, run.clients)
         trained, secret = run.clients[client].rows, secret_of_client(run, client)
     else:
+        attacks = list(attacks)
+        if by:
+            for attack in attacks:
+                refuse_role(run.task, attack, by)
         client, trained, secret = None, run.task.train, secret_of(run, shadow)
     views: dict[tuple[str, bool], View] = {}
 
@@ -129,6 +134,22 @@ def attack_run(
 
     with using_threads(threads):
         return judge(attacks, view_for, secret, seed=seed, on_guess=on_guess)
+
+
+def role_of(task: Task, party: str) -> Role:
+    """What a party of a task is."""
+    one_of("party", party, sorted({*task.features, task.label_party}))
+    return Role.LABEL_PARTY if party == task.label_party else Role.FEATURE_PARTY
+
+
+def refuse_role(task: Task, attack: Attack, by: str) -> None:
+    """Refuse a party of the other role: it would attack what is its own, or what it never sees."""
+    if attack.by is not role_of(task, by):
+        who, held = ("a", "the") if by == task.label_party else ("the", "no")
+        instead = _attacker(task, attack)
+        raise ConfigError(
+            f"{attack.name} is by {who} {attack.by.value}, and {by} holds {held} labels: use --by {instead}."
+        )
 
 
 def _attacker(task: Task, attack: Attack) -> str:
@@ -159,6 +180,8 @@ class Report:
     def save(self, path: Path | str) -> None:
         """Write the findings: .csv for all rows, .html for a page to look at."""
         path = Path(path)
+        if path.suffix not in (".csv", ".html"):
+            raise ConfigError(f"Expected a file that ends in .csv or .html, got {path}: name it so.")
         write_text(path, html(self.record()) if path.suffix == ".html" else self.to_csv())
 
     def record(self) -> Record:
@@ -189,7 +212,7 @@ def _summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def audit(
     task: Task,
     *,
-    defences: Mapping[str, Sequence[Defence]],
+    defences: Setups,
     attacks: Sequence[Attack],
     seeds: Iterable[int] = (0,),
     progress: Callable[[str], None] = lambda text: None,
@@ -200,8 +223,9 @@ def audit(
 ) -> Report:
     """Train once per defence and seed, run every attack on each run, and report. `options` go to `train`, or to
     another `trainer`: `horizontal.federate`."""
+    setups, attacks, seeds = _asked(defences, attacks, seeds)
     report = Report()
-    for name, chosen in defences.items():
+    for name, chosen in setups.items():
         for seed in seeds:
             progress(f"training with defence {name}, seed {seed}")
             run = trainer(task, defences=chosen, seed=seed, **{"keep": "ends"} | options)
@@ -218,3 +242,21 @@ def audit(
                 row |= {"bytes": sum(t["sent"] for t in run.transcript.traffic().values())}
                 report.rows.append(row)
     return report
+
+
+def _asked(defences: object, attacks: object, seeds: object) -> tuple[Setups, tuple[Attack, ...], tuple[int, ...]]:
+    """Check what is to be tried before hours of training."""
+    example = "cl.defences.MaxNorm()"
+    if not isinstance(defences, Mapping):
+        wanted = f"{{'none': [], 'max-norm': [{example}]}}"
+        raise ConfigError(f"Expected defences to name each list of defences, as in {wanted}, got {shown(defences)}.")
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise ConfigError(f"Expected seeds to be a list of whole numbers, such as range(3), got {shown(seeds)}.")
+    setups = {name: listed(f"defences[{name!r}]", some, Defence, example) for name, some in defences.items()}
+    chosen, numbers = listed("attacks", attacks, Attack, "cl.attacks.ModelCompletion()"), tuple(seeds)
+    for what, given in (("defences", setups), ("attacks", chosen), ("seeds", numbers)):
+        if not given:
+            raise ConfigError(f"Expected {what} to hold at least one to try, got none.")
+    for seed in numbers:
+        whole("seed", seed)
+    return setups, chosen, numbers

@@ -175,6 +175,8 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     told, told_inputs = _told(attack, view)
     fresh = torch.ones(len(guess.rows), dtype=torch.bool) if told is None else ~torch.isin(guess.rows, told.rows)
     rows, values = guess.rows[fresh], guess.values[fresh]
+    if len(guess.rows) and not len(rows):
+        return _inapplicable(attack, view, f"all {len(guess.rows)} rows that it guesses were told to it: ask for fewer")
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
@@ -330,6 +332,14 @@ def _told(attack: Attack, view: View) -> tuple[Known | None, Tensor | None]:
 
 
 def _granted(attack: Attack, view: View) -> str:
-    """The side knowledge that an attack was given; of shadow rows there may be fewer than it asked for."""
-    shadow = view.hints.shadow
-    return str(attack.asks if shadow is None else replace(attack.asks, shadow=len(shadow.labels)))
+    """The side knowledge that an attack was given: of rows and steps there may be fewer than it asked for."""
+    asks, hints = attack.asks, view.hints
+    return str(
+        replace(
+            asks,
+            labels=0 if hints.labels is None else len(hints.labels.rows),
+            features=max((len(known.rows) for known in hints.features.values()), default=0),
+            shadow=asks.shadow if hints.shadow is None else len(hints.shadow.labels),
+            course=max(map(len, hints.course.values()), default=0),
+        )
+    )

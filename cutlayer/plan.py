@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutlayer._validate import at_least
+from cutlayer._validate import an, at_least, whole
 from cutlayer.cut import Cut, Roster, Shape
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
@@ -47,6 +47,9 @@ class Plan:
     greedy: str = ""  # a feature party that cheats: it takes longer steps than agreed
 
     def __post_init__(self) -> None:
+        an("cut", self.cut, Cut, "cl.Sum()")
+        an("recipe", self.recipe, Recipe, "cl.Recipe(epochs=30)")
+        whole("seed", self.seed)
         at_least("width", self.width, 1)
         at_least("lookahead", self.lookahead, 0)
         if self.greedy and self.lookahead:

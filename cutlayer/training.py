@@ -1,6 +1,7 @@
 """train: from a task and a plan to a finished Run, with checkpoints, early stopping and resuming."""
 
 import errno
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from cutlayer import checkpoint
-from cutlayer._validate import at_least
+from cutlayer._validate import an, at_least, listed
 from cutlayer.cut import Cut
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
@@ -64,7 +66,7 @@ def train(
         top=top,
         width=width,
         cut=cut or Concat(),
-        defences=tuple(defences),
+        defences=listed("defences", defences, Defence, "cl.defences.MaxNorm()"),
         recipe=recipe if epochs is None else replace(recipe, epochs=epochs),
         seed=seed,
         device=device,
@@ -128,6 +130,7 @@ def using_threads(count: int) -> Iterator[None]:
 
 
 def _check(task: Task, plan: Plan) -> None:
+    an("task", task, Task, "cl.data.digits() or cl.data.table('customers.csv', label='default')")
     size = plan.recipe.batch_size
     if len(task.train) < size:
         raise DataError(
@@ -192,7 +195,7 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
         if folder and time.perf_counter() - saved > CHECKPOINT_SECONDS:
             run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
             state = {"epoch": epoch + 1, "step": session.step, "history": run.history}
-            state |= {"plan": plan_json(run.plan), "bytes": run.transcript.counts()}
+            state |= {**_options(run), "bytes": run.transcript.counts()}
             checkpoint.save(folder, session.parties, state, best.states)
             saved = time.perf_counter()
     best.restore(run)
@@ -201,9 +204,10 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
 
 def _resume(run: Run, best: Best, folder: Path) -> int:
     """Go back to the last checkpoint: parties, history, transcript. Returns the epoch to go on with."""
+    before, _ = checkpoint.load(folder, {})
+    if other := _differing(before, _options(run)):
+        raise RunError(f"Expected the options of the interrupted run to resume it; they differ in {', '.join(other)}.")
     state, best.states = checkpoint.load(folder, run.session.parties)
-    if state["plan"] != plan_json(run.plan):
-        raise RunError("Expected the options of the interrupted run to resume it; they differ.")
     run.session.step, run.history = state["step"], state["history"]
     epoch: int = state["epoch"]
     if run.transcript.keep.policy == "last" and epoch < run.plan.recipe.epochs:
@@ -214,6 +218,21 @@ def _resume(run: Run, best: Best, folder: Path) -> int:
             channel.truncate(run.session.step)
     run.transcript.recount(state["bytes"])
     return epoch
+
+
+def _options(run: Run) -> dict[str, Any]:
+    """What a run is of, in words; a table may lie elsewhere, but is the same."""
+    source = {key: value for key, value in run.task.source.items() if key != "table"}
+    options: dict[str, Any] = json.loads(json.dumps({"plan": plan_json(run.plan), "task": source}))
+    return options
+
+
+def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Which options are not the same."""
+    pairs = [(before["plan"], now["plan"]), (before["plan"]["recipe"], now["plan"]["recipe"])]
+    pairs.append((before.get("task", now["task"]), now["task"]))
+    found = {key for one, two in pairs for key in {*one, *two} if one.get(key) != two.get(key)}
+    return sorted(found - {"recipe"})
 
 
 def _status(history: list[dict[str, float]]) -> str:

@@ -159,6 +159,74 @@ def test_audit_reports_each_defence_attack_and_seed(tmp_path):
     assert len((tmp_path / "findings.csv").read_text().splitlines()) == 9
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"defences": [cl.defences.MaxNorm()]}, r"as in \{'none': \[\], .*, got a list."),
+        ({"defences": {"none": [], "noise": cl.defences.MaxNorm()}}, r"defences\['noise'\] to be a list of objects"),
+        ({"defences": {}}, "Expected defences to hold at least one"),
+        ({"attacks": ["model-completion"]}, r"such as cl.attacks.ModelCompletion\(\), got 'model-completion'."),
+        ({"attacks": []}, "Expected attacks to hold at least one"),
+        ({"seeds": 1}, r"such as range\(3\), got 1."),
+        ({"seeds": ["0"]}, "Expected seed='0' to be a whole number."),
+        ({"seeds": []}, "Expected seeds to hold at least one"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_before_any_training(changes, message):
+    def trainer(*args, **options):
+        raise AssertionError("trained")
+
+    with pytest.raises(cl.ConfigError, match=message):
+        cl.audit(
+            make_task(2, "p0"), **{"defences": {"none": []}, "attacks": [Constant()], "trainer": trainer} | changes
+        )
+
+
+def test_seeds_may_be_given_one_by_one():
+    options = {"defences": {"none": [], "again": []}, "attacks": [Constant()]}
+    report = cl.audit(make_task(2, "p0"), seeds=iter([0]), recipe=cl.Recipe(epochs=1, batch_size=32), **options)
+    assert [row["defence"] for row in report.rows] == ["none", "again"]
+
+
+def test_a_report_is_csv_or_html(tmp_path):
+    with pytest.raises(cl.ConfigError, match=r"ends in .csv or .html, got .*x.pdf"):
+        cl.Report([]).save(tmp_path / "x.pdf")
+    assert not list(tmp_path.iterdir())
+
+
+class Knowing(Zeros):
+    """Asks for more rows than there are."""
+
+    @property
+    def asks(self):
+        return Asks(features=5000, labels=7, course=10_000)
+
+
+def test_a_finding_says_what_was_granted_and_not_what_was_asked(run):
+    findings = attack_run(run, [Knowing()])
+    steps = "the victim's weights and their gradients in 4 training steps"
+    assert {f.granted for f in findings} == {f"7 labels, 120 of the victim's rows, {steps}"}
+
+
+def test_who_is_told_every_label_has_none_to_guess_and_the_others_go_on(run):
+    all_told, done = attack_run(run, [Constant(labels=120), Constant(labels=119)])
+    assert all_told.status == "does not apply" and "all 120 rows that it guesses were told" in all_told.reason
+    assert (done.status, done.rows, done.granted) == ("done", 1, "119 labels")
+
+
+@pytest.mark.parametrize(
+    ("attack", "by", "message"),
+    [
+        (Constant(), "p0", "constant is by a feature party, and p0 holds the labels: use --by p1."),
+        (Zeros(), "p1", "zeros is by the label party, and p1 holds no labels: use --by p0."),
+        (Zeros(), "p9", "Unknown party 'p9'"),
+    ],
+)
+def test_a_party_attacks_in_its_own_role_only(run, attack, by, message):
+    with pytest.raises(cl.ConfigError, match=message):
+        attack_run(run, [attack], by=by)
+
+
 class Claims(Attack):
     """Claims given columns."""
 

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -97,9 +99,16 @@ def test_early_stopping_resumes_too(task, tmp_path, monkeypatch):
 def test_resuming_with_other_options_is_refused(task, tmp_path):
     with pytest.raises(Stop):
         train_plan(task, PLAN, out=tmp_path / "run", progress=stop_at(6))
-    other = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=4, defences=NOISE)
-    with pytest.raises(cl.RunError, match="they differ"):
-        train_plan(task, other, out=tmp_path / "run", resume=True)
+    for changes, named in (
+        ({"seed": 4}, "seed"),
+        ({"width": 5}, "width"),  # weights of another shape
+        ({"recipe": replace(RECIPE, lr=0.5, epochs=9), "defences": ()}, "defences, epochs, lr"),
+    ):
+        with pytest.raises(cl.RunError, match=f"they differ in {named}[.]"):
+            train_plan(task, replace(PLAN, **changes), out=tmp_path / "run", resume=True)
+    other = replace(task, source={"dataset": "another"})
+    with pytest.raises(cl.RunError, match=r"they differ in dataset[.]"):
+        train_plan(other, PLAN, out=tmp_path / "run", resume=True)
 
 
 def test_nothing_to_resume(task, tmp_path):
@@ -188,6 +197,18 @@ def test_divergence_is_told_in_one_sentence(task):
         ({"device": "cuda"}, "not available here"),
         ({"width": 0}, "width=0"),
         ({"epochs": 0}, "epochs=0"),
+        ({"epochs": "3"}, "Expected epochs='3' to be a whole number."),
+        ({"epochs": 1.5}, "Expected epochs=1.5 to be a whole number."),
+        ({"epochs": True}, "Expected epochs=True to be a whole number."),
+        ({"seed": "0"}, "Expected seed='0' to be a whole number."),
+        ({"seed": None}, "Expected seed=None to be a whole number."),
+        ({"cut": "sum"}, r"Expected cut to be an object such as cl.Sum\(\), got 'sum'."),
+        ({"recipe": {"epochs": 3}}, "Expected recipe to be an object such as .*, got a dict."),
+        ({"defences": "max-norm"}, "Expected defences to be a list of objects, such as .*, got 'max-norm'."),
+        ({"defences": ["max-norm"]}, r"such as cl.defences.MaxNorm\(\), got 'max-norm'."),
+        ({"defences": cl.defences.MaxNorm()}, r"such as \[cl.defences.MaxNorm\(\)\], got a MaxNorm."),
+        ({"defences": [cl.defences.MaxNorm]}, "got the class MaxNorm."),
+        ({"defences": {"none": []}}, "Expected defences to be a list of objects, .* got a dict."),
     ],
 )
 def test_bad_arguments(task, options, message):
@@ -196,6 +217,29 @@ def test_bad_arguments(task, options, message):
         message = ""
     with pytest.raises(cl.CutlayerError, match=message):
         cl.train(task, **{"recipe": cl.Recipe(batch_size=32), **options})
+
+
+def test_a_path_is_no_task():
+    with pytest.raises(cl.ConfigError, match=r"Expected task to be .* cl.data.table.*, got 'customers.csv'."):
+        cl.train("customers.csv")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cl.data.digits(parties="2"), "Expected parties='2' to be a whole number."),
+        (lambda: cl.data.digits(seed=None), "Expected seed=None to be a whole number."),
+        (lambda: cl.data.digits(limit=9.5), "Expected limit=9.5 to be a whole number."),
+        (lambda: cl.data.digits(label_party="patry1"), "Did you mean 'party1'?"),
+        (lambda: cl.defences.GaussianNoise(std="1"), "Expected std='1' to be a number."),
+        (lambda: cl.defences.Sparsification(share=True), "Expected share=True to be a number."),
+        (lambda: cl.attacks.ModelCompletion(labels="10"), "Expected labels='10' to be a whole number."),
+        (lambda: cl.attacks.ModelCompletion(labels=10.5), "Expected labels=10.5 to be a whole number."),
+    ],
+)
+def test_numbers_of_another_type_are_refused(make, message):
+    with pytest.raises(cl.ConfigError, match=re.escape(message)):
+        make()
 
 
 def test_modules_passed_in_are_not_changed(task):

@@ -13,7 +13,7 @@ def attack(
         list[str] | None,
         Option(help="model-completion:labels=40, norm-score, ... Repeat it; without it, every attack."),
     ] = None,
-    by: Annotated[str | None, Option(help="The attacking party; by default the first that fits.")] = None,
+    by: Annotated[str | None, Option(help="The attacking party; by default the first that fits each attack.")] = None,
     seed: Annotated[int, Option(help="Of the attack's own draws and of the hints granted.")] = 0,
     threads: Annotated[int, Option(help="CPU threads.")] = 1,
     trust: Annotated[bool, Option("--trust", help="Import plug-ins of your own that the run names.")] = False,
@@ -29,16 +29,23 @@ def attack(
     cutlayer attack runs/digits --attack model-completion:labels=40
     """
     from cutlayer import words
-    from cutlayer.auditing import Report, attack_run
+    from cutlayer.auditing import Report, attack_run, refuse_role, role_of
     from cutlayer.cli import show
     from cutlayer.errors import ConfigError
     from cutlayer.run import Run, read_record
 
     if out is not None and out.exists():
         raise ConfigError(f"The file {out} exists already; choose another --out.")
+    if out is not None and out.suffix != ".csv":
+        raise ConfigError(f"Expected --out to end in .csv, got {out}: name it so.")
     chosen = words.attacks(attack or [])
     record = read_record(run)
     opened = Run.open(run, words.task_again(record["task"]), words.plan_again(record["plan"], trust))
+    if by and not attack:  # every attack that this party can run
+        chosen = [one for one in chosen if one.by is role_of(opened.task, by)]
+    elif by:
+        for one in chosen:
+            refuse_role(opened.task, one, by)
     findings = []
     with show.progress_bar("attacking") as progress:
         for number, one in enumerate(chosen):

@@ -29,6 +29,12 @@ def audit(
     ] = None,
     label_party: Annotated[str | None, Option(help="Who holds the labels.", rich_help_panel=DATA)] = None,
     id_column: Annotated[str | None, Option(help="The table's id column, never used.", rich_help_panel=DATA)] = None,
+    without: Annotated[
+        list[str] | None, Option(help="A table column to leave out. Repeat it.", rich_help_panel=DATA)
+    ] = None,
+    goal: Annotated[
+        str | None, Option(help="binary, multiclass or regression, of a table.", rich_help_panel=DATA)
+    ] = None,
     depth: Annotated[str, Option(help="quick, standard or deep.", rich_help_panel=MATRIX)] = "quick",
     defence: Annotated[
         list[str] | None,
@@ -65,6 +71,7 @@ def audit(
     cutlayer audit customers.csv --label default --party bank=age,income --party shop=visits,basket --out audit/
     cutlayer audit --data bank --bottom linear --depth standard --max-accuracy-loss 2 --threat features
     """
+    from cutlayer._validate import at_least
     from cutlayer.cli import show
     from cutlayer.errors import ConfigError, Interrupted
     from cutlayer.report.files import write_all
@@ -83,6 +90,9 @@ def audit(
         "lr": lr,
     }
     table = {"label": label, "parties": party, "label_party": label_party, "id_column": id_column}
+    table |= {"without": without, "goal": goal}
+    if workers is not None:
+        at_least("workers", workers, 1)
     study = _study(what, data, table, depth, defence, attack, seeds, chosen)
     if save_study is not None:
         write_text(save_study, study.to_toml(save_study.parent))
@@ -103,10 +113,16 @@ def audit(
         raise Interrupted(f"Interrupted. What is done is in {out}; the same command goes on.") from None
     _show(record, out, json)
     if record.choice is None or record.choice["choice"] is None:
-        why = (
-            record.choice["why"] if record.choice else f"no attack on {', '.join(wish.threats)} applies to this study."
-        )
+        why = record.choice["why"] if record.choice else _no_finding(record, wish.threats)
         raise ConfigError(f"The report is in {out}, without a recommendation: {why}")
+
+
+def _no_finding(record: "Record", threats: tuple[str, ...]) -> str:
+    """Why there is nothing to choose by."""
+    failed = [row for row in record.rows if row["status"] == "failed" and row["target"] in threats]
+    if failed:
+        return f"{len(failed)} attacks failed, such as {failed[0]['attack']}: {failed[0]['reason']}"
+    return f"no attack on {', '.join(threats)} applies to this study."
 
 
 def _study(
@@ -144,7 +160,8 @@ def _study(
     if what is None:
         if any(table.values()):
             raise ConfigError(
-                "Expected a table beside --label, --party, --label-party and --id-column: cutlayer audit FILE."
+                "Expected a table beside --label, --party, --label-party, --id-column, --without and --goal: "
+                "cutlayer audit FILE."
             )
         return Study(data=data or "digits", **given)
     if data is not None or table["label"] is None:

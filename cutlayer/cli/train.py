@@ -21,6 +21,13 @@ def train(
         Option(help="NAME=COLUMN,COLUMN: who holds which columns. Repeat it.", rich_help_panel=DATA),
     ] = None,
     id_column: Annotated[str | None, Option(help="The table's id column, never used.", rich_help_panel=DATA)] = None,
+    without: Annotated[
+        list[str] | None, Option(help="A table column to leave out. Repeat it.", rich_help_panel=DATA)
+    ] = None,
+    goal: Annotated[
+        str | None,
+        Option(help="binary, multiclass or regression; by default told from the label.", rich_help_panel=DATA),
+    ] = None,
     parties: Annotated[int | None, Option(help="How many parties share the columns.", rich_help_panel=DATA)] = None,
     label_party: Annotated[
         str | None,
@@ -113,13 +120,16 @@ def train(
         device=device,
         greedy=greedy,
     )
+    if resume and out is None:
+        raise ConfigError("Expected --out FOLDER beside --resume: which run is to go on?")
     if (data is None) == (table is None):
         raise ConfigError("Expected either --data NAME or --table FILE (see `cutlayer list datasets`).")
     if data is not None:
-        if label or party or id_column or partition or coding or scaling or missing or test is not None:
+        words_of_table = (label, party, id_column, without, goal, partition, coding, scaling, missing)
+        if any(words_of_table) or test is not None:
             raise ConfigError(
-                "--label, --party, --id-column, --partition, --coding, --scaling, --missing and --test describe "
-                "a --table, not a --data set."
+                "--label, --party, --id-column, --without, --goal, --partition, --coding, --scaling, --missing and "
+                "--test describe a --table, not a --data set."
             )
         task = words.dataset(data, parties=parties, label_party=label_party)
     else:
@@ -127,7 +137,7 @@ def train(
             raise ConfigError("Expected --label COLUMN with --table: which column is to be predicted?")
         if party and (parties or partition):
             raise ConfigError("Expected either --party NAME=COLUMNS or --parties N with --partition, got both.")
-        given = {"coding": coding, "scaling": scaling, "missing": missing, "test": test}
+        given = {"coding": coding, "scaling": scaling, "missing": missing, "test": test, "without": without}
         task = read_table(
             str(table),
             **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
@@ -136,6 +146,7 @@ def train(
             partition="columns" if party else partition or "even",
             label_party=label_party,
             id_column=id_column,
+            goal=goal,
         )
     task = words.held_out(task, valid, seed)
     try:
@@ -152,6 +163,8 @@ def train(
         return
     for note in record["notes"]:
         typer.echo(f"note: {note}")
+    if task.label_party not in task.features:
+        typer.echo(f"note: {task.label_party} holds the labels only, and no columns.")
     metrics = [(name, value) for name, value in run.metrics.items()]
     show.table(f"{task.name}, test rows", ["metric", "value"], metrics)
     traffic = [(name, count["sent"], count["received"]) for name, count in record["bytes"].items()]

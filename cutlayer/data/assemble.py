@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutlayer._validate import at_least
+from cutlayer._validate import at_least, whole
 from cutlayer.data.about import About
+from cutlayer.data.assign import label_holder
 from cutlayer.data.prepare import Array, plain_columns
 from cutlayer.data.split import by_image_columns, evenly, party_names, split_rows
 from cutlayer.data.task import Column, Features, Goal, Task
@@ -30,6 +31,7 @@ class Kept:
 
 def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> Kept:
     """Apply `limit`: draw so many training rows, and test rows in proportion, class by class."""
+    whole("seed", call["seed"])
     limit = call["limit"]
     if limit is not None:
         at_least("limit", limit, 1)
@@ -58,7 +60,7 @@ def assemble(
         name=about.name,
         features=features,
         labels=labels,
-        label_party=party_names(1)[0] if call["label_party"] is None else call["label_party"],
+        label_party=label_holder(call["label_party"], features),
         goal=goal,
         classes=tuple(classes),
         train=kept.train,
@@ -113,6 +115,7 @@ def assemble_images(
 
 def random_parts(about: About, call: Call, labels: Array, test: float, stratify: bool = True) -> tuple[Tensor, Tensor]:
     """Split rows at random into training and test, from the call's seed."""
+    whole("seed", call["seed"])
     rng = generator(call["seed"], "data", about.name, "split")
     return split_rows(torch.from_numpy(labels), test, rng, stratify)
 

@@ -1,6 +1,6 @@
 """Who holds which column of a user's table: check what the user named, or divide the columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -20,6 +20,30 @@ def known(name: str, columns: Sequence[str], what: str) -> str:
     near = get_close_matches(name.strip(), columns, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" Its columns are {_listed(columns)}."
     raise ConfigError(f"Expected {what} to be a column of the table, found none of that name.{hint}")
+
+
+def label_holder(label_party: str | None, holders: Collection[str]) -> str:
+    """Who holds the labels: the first party, the one named, or a party with labels only if its name is not a slip."""
+    if label_party is None or label_party in holders:
+        return label_party or next(iter(holders))
+    near = get_close_matches(label_party, holders, n=1)
+    if near:
+        raise ConfigError(
+            f"Expected label_party={label_party!r} to be a party, or a name unlike theirs for one with labels only. "
+            f"Did you mean {near[0]!r}?"
+        )
+    return label_party
+
+
+def kept(columns: Sequence[str], without: Sequence[str], used: Collection[str | None]) -> list[str]:
+    """The columns that may be inputs: all but those in use as label or id, and those to do without."""
+    if isinstance(without, str):
+        raise ConfigError(f"Expected without to be a list of columns, got the text {without!r}.")
+    gone = [known(name, columns, f"{name!r} in without") for name in without]
+    for name in gone:
+        if name in used:
+            raise ConfigError(f"Expected inputs to do without, got {name!r}, the label or id column: take it out.")
+    return [name for name in columns if name not in used and name not in gone]
 
 
 def named(

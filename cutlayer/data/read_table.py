@@ -8,6 +8,7 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "null", "NULL", "NaN", "nan")
+LONGEST = 40  # letters of a name that an error quotes
+_JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\[\s*[\[{"\]\d-]|\{\s*["}])')  # a CSV may begin with [name]
 _SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -40,6 +43,8 @@ def read_table(path: Path, id_column: str | None = None, *, text: Collection[str
         data = _unzipped(data, path)
     if data[:4] == b"PK\x03\x04" or data[:4] == b"\xd0\xcf\x11\xe0":
         raise DataError(f"Expected a CSV or Parquet file, got a spreadsheet or archive: save {path} as CSV.")
+    if _JSON.match(data):
+        raise DataError(f"Expected a CSV or Parquet file, got JSON at {path}: save it as CSV.")
     return _csv(data, path, {*text, (id_column or "").strip()}), digest
 
 
@@ -118,14 +123,17 @@ def _headed(frame: "pl.DataFrame", path: Path, names: list[str] | None = None) -
         )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise DataError(
-            f"Expected different column names in {path}, got {', '.join(map(repr, repeated))} "
-            "more than once: rename one."
-        )
+        raise DataError(f"Expected different column names in {path}, got {_few(repeated)} more than once: rename one.")
     if frame.height == 0:
         raise DataError(f"Expected rows below the header of {path}, got none.")
     frame.columns = names
     return frame
+
+
+def _few(names: list[str]) -> str:
+    """Three names at most, cut short: what is no table after all must not spill its records."""
+    shown = ", ".join(repr(name if len(name) <= LONGEST else f"{name[:LONGEST]}…") for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def _refuse_ragged(data: bytes, separator: str, path: Path) -> None:

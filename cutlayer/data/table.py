@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cutlayer._validate import at_least, one_of
-from cutlayer.data.assign import divided, known, named
+from cutlayer._validate import at_least, number, one_of, shown, whole
+from cutlayer.data.assign import divided, kept, known, label_holder, named
 from cutlayer.data.columns import clean
 from cutlayer.data.fitted import FittedTable
 from cutlayer.data.read_table import read_table, refuse_repeated_ids
@@ -31,6 +31,7 @@ def table(
     parties: Mapping[str, Sequence[str]] | int | None = None,
     label_party: str | None = None,
     id_column: str | None = None,
+    without: Sequence[str] = (),
     goal: Goal | str | None = None,
     coding: str = "onehot",
     scaling: str = "standard",
@@ -47,6 +48,7 @@ def table(
 
     parties: columns per party, or a number of parties (2 if left out) to divide all columns among.
     label_party: the first party if left out; a name of its own is a party with labels only.
+    without: columns that are left out, when no list of columns per party says so.
     partition: how to divide: "columns" (as named, or evenly), "even", "random", "importance" (alpha:
     how evenly, see split.by_importance) or "correlation" (beta, see split.by_correlation).
     test, valid: shares of all rows. sha256: of the file, to refuse one that changed since.
@@ -54,8 +56,10 @@ def table(
     The task's `source` holds these arguments by name, with "table" for the path, as JSON values:
     `table(source.pop("table"), **source)` makes the task again.
     """
+    _check_words(path, label=label, label_party=label_party, id_column=id_column)
     goal = _checked(goal, coding, scaling, missing, test, valid, partition)
-    _check_parties(parties, partition, label_party)
+    whole("seed", seed)
+    _check_parties(parties, partition)
     frame, digest = read_table(Path(path), id_column)
     if sha256 is not None and sha256 != digest:
         raise DataError(
@@ -67,11 +71,13 @@ def table(
     train, held, tested = _rows(aim, test, valid, seed)
 
     notes: list[str] = []
-    free = [name for name in frame.columns if name not in (label, id_column)]
+    free = kept(frame.columns, without, (label, id_column))
     wanted = free
     if isinstance(parties, Mapping):
         given = named(parties, frame.columns, label, id_column)
         wanted = [name for names in given.values() for name in names]
+        if both := [name for name in wanted if name not in free]:
+            raise ConfigError(f"Expected {both[0]!r} held by a party or in without, got it in both: remove one.")
         left_out = [name for name in free if name not in set(wanted)]
         if left_out:
             notes.append(f"Left out {len(left_out)} columns that no party holds: {', '.join(left_out)}.")
@@ -92,7 +98,7 @@ def table(
             alpha=alpha,
             beta=beta,
         )
-    owner = label_party or next(iter(held_by))
+    owner = label_holder(label_party, held_by)
     if list(held_by) == [owner]:
         raise ConfigError(
             f"Expected a second party, got only {owner!r}, which holds the label: "
@@ -117,6 +123,7 @@ def table(
             else parties,
             "label_party": label_party,
             "id_column": id_column,
+            **({"without": list(without)} if without else {}),
             "goal": goal.value if goal else None,
             "coding": coding,
             "scaling": scaling,
@@ -141,6 +148,8 @@ def _checked(
     valid: float,
     partition: str,
 ) -> Goal | None:
+    number("test", test)
+    number("valid", valid)
     one_of("coding", coding, ("onehot", "integer"))
     one_of("scaling", scaling, ("standard", "minmax", "none"))
     one_of("missing", missing, ("impute", "refuse"))
@@ -155,16 +164,24 @@ def _checked(
     return None if goal is None else Goal(goal)
 
 
-def _check_parties(parties: Mapping[str, Sequence[str]] | int | None, partition: str, label_party: str | None) -> None:
-    if isinstance(parties, int):
+def _check_words(path: object, *, label: object, label_party: object, id_column: object) -> None:
+    if not isinstance(path, str | Path):
+        raise DataError(f"Expected the path of a CSV or Parquet file, got {shown(path)}: save it to a file first.")
+    if not isinstance(label, str):
+        raise ConfigError(f"Expected label to be the name of one column, got {shown(label)}.")
+    for name, value in (("label_party", label_party), ("id_column", id_column)):
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise ConfigError(f"Expected a name for {name}, got {shown(value)}: name it or leave it out.")
+
+
+def _check_parties(parties: Mapping[str, Sequence[str]] | int | None, partition: str) -> None:
+    if parties is not None and not isinstance(parties, Mapping):
         at_least("parties", parties, 1)
     if isinstance(parties, Mapping) and partition != "columns":
         raise ConfigError(
             f"Expected a number of parties for partition={partition!r}, got named columns: "
             "leave partition out, or pass how many parties to divide the columns among."
         )
-    if label_party is not None and not label_party.strip():
-        raise ConfigError("Expected a name for label_party, got an empty one: name it or leave it out.")
 
 
 def _special(frame: "pl.DataFrame", path: str | Path, label: str, id_column: str | None) -> tuple[str, str | None]:

@@ -63,7 +63,9 @@ def _classes(series: "pl.Series", goal: Goal | None) -> Target:
     values = counts[series.name]
     if counts["count"].min() == 1:
         alone = values.filter(counts["count"] == 1)
-        hint = ", or pass goal='regression' if it is a quantity" if series.dtype.is_numeric() else ""
+        hint = (
+            ", or pass goal='regression' (--goal regression) if it is a quantity" if series.dtype.is_numeric() else ""
+        )
         raise DataError(
             f"Expected at least two rows of every class in column {series.name!r}, got one row of "
             f"{_named(alone[0])!r} ({len(alone)} such classes): merge or remove rare classes{hint}."

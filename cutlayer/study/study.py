@@ -22,7 +22,10 @@ from cutlayer.plan import Plan
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.spec import find
 
-TABLE = ("path", "label", "parties", "label_party", "id_column", "goal", "coding", "scaling", "missing", "test", "seed")
+TABLE = (
+    *("path", "label", "parties", "label_party", "id_column", "without", "goal"),
+    *("coding", "scaling", "missing", "test", "seed"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

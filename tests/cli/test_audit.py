@@ -75,6 +75,22 @@ def test_attacks_that_apply_to_nothing(tmp_path, capsys):
     assert "no attack on labels, features, outcome applies" in said(capsys)
 
 
+def test_attacks_that_fail_are_not_said_to_apply_to_nothing(tmp_path, capsys, monkeypatch):
+    def failing(run, attacks, **options):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr("cutlayer.study.work.attack_run", failing)
+    assert audit(*QUICK, "--defence", "none", *ATTACK, "--out", tmp_path / "a") == 2
+    assert f"1 attacks failed, such as {ATTACK[1]}: ZeroDivisionError: on purpose" in said(capsys)
+
+
+def test_a_table_may_do_without_columns(tmp_path):
+    table = ["people.csv", "--label", "y", "--without", "day", "--without", "note", "--goal", "multiclass"]
+    assert audit(*table, *ATTACK, "--save-study", tmp_path / "s.toml", "--out", tmp_path / "o") == 0
+    text = (tmp_path / "s.toml").read_text()
+    assert 'without = ["day", "note"]' in text and 'goal = "multiclass"' in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -82,6 +98,9 @@ def test_attacks_that_apply_to_nothing(tmp_path, capsys):
         (["--depth", "profound"], "Unknown depth 'profound'"),
         (["--attack", "norm-scor"], "Did you mean 'norm-score'?"),
         (["--seeds", "0"], "Expected seeds=0 to be at least 1"),
+        (["--workers", "0"], "Expected workers=0 to be at least 1"),
+        (["--workers", "-3"], "Expected workers=-3 to be at least 1"),
+        (["--without", "day"], "Expected a table beside --label"),
         (["--label", "y"], "Expected a table beside --label"),
         (["--track", "diary:x"], "Unknown tracker 'diary'"),
         (["nowhere.toml"], "Expected a study file at nowhere.toml, found none"),

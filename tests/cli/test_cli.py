@@ -31,6 +31,10 @@ def table(tmp_path):
     return path
 
 
+def said(capsys):
+    return capsys.readouterr().err
+
+
 def run_json(capsys, *arguments):
     code = main([*map(str, arguments), "--json"])
     out, err = capsys.readouterr()
@@ -171,6 +175,13 @@ MISTAKES = {
     "patience without validation": (["--data", "wine", "--patience", "3"], "--valid"),
     "bad share": (["--data", "wine", "--valid", "1.5"], "1.5"),
     "negative seed?": (["--data", "wine", "--threads", "0"], "threads=0"),
+    "resume without a folder": (["--data", "wine", *FAST, "--resume"], "Expected --out FOLDER"),
+    "goal for data": (["--data", "wine", "--goal", "regression"], "describe a --table"),
+    "column absent": (["--table", "{table}", "--label", "y", "--without", "idd"], "Did you mean 'id'?"),
+    "slip in the label party": (
+        ["--table", "{table}", "--label", "y", "--party", "bank=a", "--party", "shop=b", "--label-party", "bnak"],
+        "Did you mean 'bank'?",
+    ),
     "resume nothing": (["--data", "wine", *FAST, "--out", "{out}", "--resume"], "Expected a checkpoint"),
 }
 
@@ -180,7 +191,7 @@ def test_mistakes_get_one_sentence_and_exit_2(name, capsys, tmp_path, table):
     arguments, message = MISTAKES[name]
     out = tmp_path / "out"
     words = [word.format(table=table, out=out) for word in arguments]
-    code = main(["train", *words, *([] if "--out" in words else ["--out", str(out)])])
+    code = main(["train", *words, *([] if {"--out", "--resume"} & {*words} else ["--out", str(out)])])
     stdout, err = capsys.readouterr()
     assert code == 2 and stdout == "" and not out.exists()
     assert message in err and err.startswith("cutlayer: ") and err.count("\n") == 1 and "Traceback" not in err
@@ -240,11 +251,37 @@ def test_attack_mistakes(capsys, tmp_path):
     assert main(["attack", str(tmp_path / "odd")]) == 2
     assert "plan in run.json" in capsys.readouterr().err
     assert main(["attack", str(tmp_path / "run"), "--by", "nobody"]) == 2
-    assert "Unknown party nobody" in capsys.readouterr().err
+    assert "Unknown party 'nobody'" in capsys.readouterr().err
+    one = ["attack", str(tmp_path / "run"), "--attack", "model-completion"]
+    assert main([*one, "--by", "party1"]) == 2
+    assert "model-completion is by a feature party, and party1 holds the labels: use --by party2." in said(capsys)
+    assert main([*one, "--out", str(tmp_path / "findings.html")]) == 2
+    assert "Expected --out to end in .csv" in said(capsys)
     assert main(["list", "sharks"]) == 2
     assert "Unknown list 'sharks'" in capsys.readouterr().err
     assert main(["bench", "press"]) == 2
     assert "Unknown benchmark 'press'" in capsys.readouterr().err
+
+
+def test_all_attacks_of_one_party_are_those_of_its_role(capsys, tmp_path, monkeypatch):
+    assert main(["train", "--data", "wine", *FAST, "--out", str(tmp_path / "run")]) == 0
+    ran = []
+    monkeypatch.setattr("cutlayer.auditing.attack_run", lambda run, attacks, **options: ran.extend(attacks) or [])
+    assert main(["attack", str(tmp_path / "run"), "--by", "party2"]) == 0
+    assert {one.by.value for one in ran} == {"feature party"}
+
+
+def test_a_goal_and_columns_to_do_without(capsys, tmp_path):
+    rows = [f"2020-01-{row % 28 + 1:02},{row % 7},{row % 5},{20 + row}" for row in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["day,a,b,age", *rows]) + "\n")
+    arguments = ["train", "--table", tmp_path / "t.csv", "--label", "age", "--goal", "regression", *FAST]
+    record = run_json(capsys, *arguments, "--without", "day")
+    assert "r2" in record and record["task"]["without"] == ["day"]
+
+
+def test_a_party_with_labels_only_is_told(capsys):
+    assert main(["train", "--data", "wine", "--label-party", "server", *FAST]) == 0
+    assert "note: server holds the labels only, and no columns." in capsys.readouterr().out
 
 
 def test_code_that_a_run_names_is_imported_only_if_trusted(capsys, tmp_path):

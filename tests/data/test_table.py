@@ -418,7 +418,42 @@ def test_only_columns_in_use_are_judged(save):
     assert task.notes == ("Left out 1 columns that no party holds: note.",)
 
 
+def test_a_column_that_cannot_be_used_is_left_out(save):
+    path = save(day=[f"2020-01-{row % 28 + 1:02}" for row in range(ROWS)])
+    assert "leave it out" in refusal(DataError, lambda: load(path, parties=2))
+    task = load(path, parties=2, without=["day"])
+    names = {one.source or one.name for features in task.features.values() for one in features.columns}
+    assert names == {"age", "owner", "city", "visits"} and task.notes == ()
+    source = json.loads(json.dumps(task.source))
+    assert source["without"] == ["day"] and table(source.pop("table"), **source).source == task.source
+    assert "without" not in load(save()).source  # the names of results known before stay
+
+
 # Refusals: files
+
+
+RECORDS = ", ".join(f'{{"age": "{67 + row}", "city": "Bonn {row}"}}' for row in range(50))
+
+
+@pytest.mark.parametrize("content", [f"[{RECORDS}]", f"\n[ {RECORDS}]", '{"age": 67}\n{"age": 68}\n'])
+def test_json_is_named_and_its_records_are_not_spilled(write, content):
+    said = refusal(DataError, lambda: table(write(content, "c.json"), label="default"))
+    assert "Expected a CSV or Parquet file, got JSON" in said and "67" not in said
+
+
+def test_few_names_are_quoted_and_a_name_in_brackets_is_a_name(write):
+    twice = ",".join([f"a{number}" for number in range(9)] * 2)
+    said = refusal(DataError, lambda: table(write(f"{twice}\n"), label="default"))
+    assert "got 'a0', 'a1', 'a2' and 6 more more than once" in said
+    said = refusal(DataError, lambda: table(write(f"{'x' * 99},{'x' * 99}\n"), label="default"))
+    assert "x" * 41 not in said
+    rows = "".join(f"{row},{row * row},{row % 2}\n" for row in range(ROWS))
+    assert table(write("[age],[visits],[default]\n" + rows), label="[default]").classes == ("0", "1")
+
+
+def test_a_frame_is_no_file():
+    said = refusal(DataError, lambda: table(pl.DataFrame(customers()), label="default"))
+    assert said.startswith("Expected the path of a CSV or Parquet file, got a DataFrame")
 
 
 @pytest.mark.parametrize(
@@ -500,6 +535,17 @@ def test_a_table_without_inputs_is_refused(write):
         ({"valid": -0.1}, "valid=-0.1"),
         ({"label": "city", "goal": "regression", "parties": 2}, "'Bonn'"),
         ({"label": "city", "goal": "binary", "parties": 2}, "got 3: pass goal='multiclass'"),
+        ({"label": None}, "name of one column, got None"),
+        ({"label": ["default"]}, "name of one column, got a list"),
+        ({"id_column": 3}, "name for id_column, got 3"),
+        ({"test": "0.2"}, "test='0.2' to be a number"),
+        ({"seed": "0"}, "seed='0' to be a whole number"),
+        ({"parties": "2"}, "parties='2' to be a whole number"),
+        ({"label_party": "bnak"}, "Did you mean 'bank'?"),
+        ({"without": ["agee"], "parties": 2}, "Did you mean 'age'?"),
+        ({"without": "age", "parties": 2}, "without to be a list of columns"),
+        ({"without": ["default"], "parties": 2}, "got 'default', the label or id column"),
+        ({"without": ["age"]}, "'age' held by a party or in without, got it in both"),
     ],
 )
 def test_bad_arguments_are_refused_in_words(save, options, words):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from cutlayer._validate import at_least, one_of, positive
+from cutlayer._validate import an, at_least, listed, one_of, positive
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
@@ -87,6 +87,7 @@ class Federation:
 
 def whole_rows(task: Task) -> Tensor:
     """The columns of a task in which one party holds them all."""
+    an("task", task, Task, "cl.data.digits(parties=1, label_party='server')")
     if task.goal is Goal.REGRESSION or len(task.features) != 1:
         raise DataError(
             f"Expected classes and whole rows for horizontal learning, got {len(task.features)} parties with columns; "
@@ -280,7 +281,7 @@ def federate(
         bottoms=bottoms,
         top=top,
         width=width,
-        defences=tuple(defences),
+        defences=listed("defences", defences, Defence, "cl.defences.Instahide()"),
         recipe=recipe if rounds is None else replace(recipe, epochs=rounds),
         seed=seed,
         device=device,

@@ -346,6 +346,13 @@ def test_a_defence_protects_clients_or_is_refused(name):
             run(**settings, defences=[defence])
 
 
+def test_words_are_no_objects():
+    with pytest.raises(ConfigError, match=r"list of objects, such as \[cl.defences"):
+        federate(TASK, defences="instahide")
+    with pytest.raises(ConfigError, match="Expected task to be an object"):
+        federate("digits")
+
+
 @pytest.mark.parametrize("spelling", ["gaussian-noise:on=gradient", "sparsification", "passport:where=top"])
 def test_so_is_one_that_does_it_elsewhere(spelling):
     with pytest.raises(ConfigError, match=spelling):

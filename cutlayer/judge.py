@@ -30,6 +30,7 @@ from cutlayer.view import Hints, Known, Moment, Shadow, View
 SHOWN = 8  # pictures that a finding keeps to be looked at
 COLUMNS = 500  # and columns
 PAIRS = 40  # columns whose correlations with each other it keeps
+FEW = 30  # rows: the mean of fewer is too near to each of them to be a guess at it
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         if guess.unordered and guess.groups is not None:
             values = _paired(truth, values.reshape(truth.shape), guess.groups[fresh])
         errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
-        baseline, name = best_values(_inputs(view, rows), told_inputs, told, truth)
+        mean = _dense(secret.features[view.victim], view.manifest.train).float().mean(0) if len(rows) < FEW else None
+        baseline, name = best_values(_inputs(view, rows), told_inputs, told, truth, mean)
         metric, value, low, high = "mse", *mean_interval(errors)
         extras = _looks(truth, values.reshape(truth.shape))
         if "correlations" in extras:

@@ -143,6 +143,13 @@ def test_the_feature_baseline_uses_known_rows():
     assert value < 1e-3 and name == "ridge regression on own columns"
 
 
+def test_the_mean_of_few_rows_is_no_guess_at_them():
+    """That of a single row is the row."""
+    truth, mean = torch.tensor([[1.0, 3.0]]), torch.tensor([0.0, 1.0])
+    assert best_values(None, None, None, truth) == (0, "mean row")
+    assert best_values(None, None, None, truth, mean) == (2.5, "mean row")
+
+
 def test_audit_reports_each_defence_attack_and_seed(tmp_path):
     task = make_task(2, "p0")
     report = cl.audit(

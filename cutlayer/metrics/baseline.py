@@ -23,7 +23,7 @@ class Pairs(Protocol):
         """The truth of those rows."""
 
 
-Guess = Callable[[Tensor | None, Tensor | None, Pairs | None, Tensor], tuple[float, str]]
+Guess = Callable[..., tuple[float, str]]
 
 
 def remembered(guess: Guess) -> Guess:
@@ -32,11 +32,11 @@ def remembered(guess: Guess) -> Guess:
 
     @wraps(guess)
     def once(
-        inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
+        inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, *truth: Tensor | None
     ) -> tuple[float, str]:
-        key = _digest(inputs, known_inputs, None if known is None else known.values, truth)
+        key = _digest(inputs, known_inputs, None if known is None else known.values, *truth)
         if key not in found:
-            found[key] = guess(inputs, known_inputs, known, truth)
+            found[key] = guess(inputs, known_inputs, known, *truth)
         return found[key]
 
     return once
@@ -82,11 +82,13 @@ def best_classes(
 
 @remembered
 def best_values(
-    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
+    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor, mean: Tensor | None = None
 ) -> tuple[float, str]:
-    """Least squared error of the mean row and, with known rows, of two learners on the own columns."""
+    """Least squared error of the mean row and, with known rows, of two learners on the own columns. The mean is that of
+    the rows themselves, unless they are too few and it is given."""
     flat = truth.flatten(1).double()
-    guesses = {"mean row": float((flat - flat.mean(0)).pow(2).mean())}
+    usual = flat.mean(0) if mean is None else mean.flatten().double()
+    guesses = {"mean row": float((flat - usual).pow(2).mean())}
     if inputs is not None and known_inputs is not None and known is not None:
         from sklearn.ensemble import ExtraTreesRegressor
         from sklearn.linear_model import RidgeCV

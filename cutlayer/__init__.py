@@ -1,23 +1,28 @@
 """cutlayer: train one model across organisations that each hold some columns about the same people,
 and know, in numbers, what each of them can learn about the others."""
 
-from cutlayer import attacks, data, defences, metrics, models
-from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.auditing import Report, audit
-from cutlayer.cut import Cut
-from cutlayer.cuts.concat import Concat
-from cutlayer.cuts.sum import Sum
-from cutlayer.defence import Defence, Local, Place, Role, Setting
-from cutlayer.errors import ConfigError, CutlayerError, DataError, ProtocolError, RunError
-from cutlayer.judge import Finding, Secret, judge
-from cutlayer.message import Kind, Message, Phase
-from cutlayer.plan import Plan
-from cutlayer.recipe import Constant, Cosine, Milestones, Optimiser, Recipe, Steps
-from cutlayer.run import Run
-from cutlayer.training import train
-from cutlayer.transcript import Channel, Keep, Transcript
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from cutlayer.version import __version__
-from cutlayer.view import Hints, Known, Manifest, Own, View
+
+if TYPE_CHECKING:
+    from cutlayer import attacks, data, defences, horizontal, metrics, models
+    from cutlayer.attack import Asks, Attack, Form, Guess, Target
+    from cutlayer.auditing import Report, audit
+    from cutlayer.cut import Cut
+    from cutlayer.cuts.concat import Concat
+    from cutlayer.cuts.sum import Sum
+    from cutlayer.defence import Defence, Local, Place, Role, Setting
+    from cutlayer.errors import ConfigError, CutlayerError, DataError, ProtocolError, RunError
+    from cutlayer.judge import Finding, Secret
+    from cutlayer.message import Kind, Message, Phase
+    from cutlayer.plan import Plan
+    from cutlayer.recipe import Constant, Cosine, Milestones, Optimiser, Recipe, Steps
+    from cutlayer.run import Run
+    from cutlayer.training import train
+    from cutlayer.transcript import Channel, Keep, Transcript
+    from cutlayer.view import Hints, Known, Manifest, Own, View
 
 __all__ = [
     "Asks",
@@ -65,8 +70,40 @@ __all__ = [
     "audit",
     "data",
     "defences",
-    "judge",
+    "horizontal",
     "metrics",
     "models",
     "train",
 ]
+
+HOMES = {  # where names live; the others are packages
+    "attack": "Asks, Attack, Form, Guess, Target",
+    "auditing": "Report, audit",
+    "cut": "Cut",
+    "cuts.concat": "Concat",
+    "cuts.sum": "Sum",
+    "defence": "Defence, Local, Place, Role, Setting",
+    "errors": "ConfigError, CutlayerError, DataError, ProtocolError, RunError",
+    "judge": "Finding, Secret",
+    "message": "Kind, Message, Phase",
+    "plan": "Plan",
+    "recipe": "Constant, Cosine, Milestones, Optimiser, Recipe, Steps",
+    "run": "Run",
+    "training": "train",
+    "transcript": "Channel, Keep, Transcript",
+    "view": "Hints, Known, Manifest, Own, View",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: PyTorch takes a second, which `cutlayer --help` need not wait for."""
+    if name not in __all__:
+        raise AttributeError(f"module 'cutlayer' has no attribute {name!r}")
+    home = next((home for home, names in HOMES.items() if name in names.split(", ")), None)
+    found = import_module(f"cutlayer.{home or name}")
+    globals()[name] = value = getattr(found, name) if home else found
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

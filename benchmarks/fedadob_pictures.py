@@ -147,9 +147,8 @@ def horizontal() -> None:
                 whole, single = (outcomes.get(job.key) for job in kinds)
                 seen = single if names[0] == "WGI" else whole
                 if whole and seen:
-                    errors = [
-                        read(seen, f"error:{known[name]}") for name in names if known[name] in seen["job"]["attacks"]
-                    ]
+                    spellings = [known[name] for name in names if known[name] in seen["job"]["attacks"]]
+                    errors = [error for one in spellings if (error := read(seen, f"error:{one}")) is not None]
                     error = errors[0] if names[0] != "WGI" else min(errors)
                     points.append((error, read(whole, "accuracy")))
             style: Mapping[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5}

@@ -75,7 +75,7 @@ def reference(task: Task, plan: Plan, mask: torch.Tensor):
 def test_training_equals_the_plaintext_network_that_starts_at_the_shifted_weights(parties, deep, scheme, monkeypatch):
     small_keys(monkeypatch)
     task = make_task(parties)
-    epochs = 10 if parties == 3 else 50  # 40 or 200 steps
+    epochs = 50 if parties == 2 else 10  # 200 or 40 steps
     plan = plan_of(SecureSum(scheme=scheme), deep)
     session = assemble(task, plan, lambda message: None)
     first = session.predict(task.test)

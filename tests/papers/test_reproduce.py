@@ -132,18 +132,13 @@ def test_a_line_cut_short_does_not_swallow_the_next_one(tmp_path):
     assert set(read_outcomes(store)) == {TINY.key}
 
 
-def test_two_workers_give_what_one_gives(tmp_path):
-    wanted = [replace(TINY, seed=seed) for seed in (0, 1)]
+def test_two_workers_give_what_one_gives_and_one_that_fails_does_not_take_others_along(tmp_path):
+    wanted, broken = [replace(TINY, seed=seed) for seed in (0, 1)], replace(TINY, data="no-such-data")
     one = run_jobs(wanted, tmp_path / "one.jsonl")
-    two = run_jobs(wanted, tmp_path / "two.jsonl", workers=2)
-    assert {k: v["metrics"] for k, v in one.items()} == {k: v["metrics"] for k, v in two.items()}
-
-
-def test_a_job_that_fails_does_not_take_others_along(tmp_path):
-    store, wanted = tmp_path / "jobs.jsonl", [replace(TINY, data="no-such-data"), TINY]
     with pytest.raises(cl.CutlayerError, match="no-such-data"):
-        run_jobs(wanted, store, workers=2)
-    assert set(read_outcomes(store)) == {TINY.key}
+        run_jobs([broken, *wanted], tmp_path / "two.jsonl", workers=2)
+    two = read_outcomes(tmp_path / "two.jsonl")
+    assert {k: v["metrics"] for k, v in one.items()} == {k: v["metrics"] for k, v in two.items()}
 
 
 def test_a_row_has_the_papers_value_ours_the_gap_and_the_interval():

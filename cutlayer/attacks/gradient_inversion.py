@@ -225,7 +225,8 @@ class GradientInversion(Attack):
         def objective() -> Tensor:
             value = 1 - cosine_similarity(gradient(free), wanted, dim=1)
             if self.tv and picture:
-                value = value + self.tv * total_variation(rows.abs().flatten(0, 1)).view(rows.shape[:2]).mean(dim=1)
+                shown = rows.abs() if least < 0 else rows
+                value = value + self.tv * total_variation(shown.flatten(0, 1)).view(rows.shape[:2]).mean(dim=1)
             return value
 
         for _ in range(self.steps):

@@ -1,5 +1,6 @@
 """cutlayer train: train a split network on a dataset or on a table."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -164,7 +165,9 @@ def train(
     for note in record["notes"]:
         typer.echo(f"note: {note}")
     if task.label_party not in task.features:
-        typer.echo(f"note: {task.label_party} holds the labels only, and no columns.")
+        near = get_close_matches(task.label_party, task.features, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""  # names of organisations may well be alike
+        typer.echo(f"note: {task.label_party} holds the labels only, and no columns.{hint}")
     metrics = [(name, value) for name, value in run.metrics.items()]
     show.table(f"{task.name}, test rows", ["metric", "value"], metrics)
     traffic = [(name, count["sent"], count["received"]) for name, count in record["bytes"].items()]

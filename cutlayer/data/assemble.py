@@ -10,7 +10,6 @@ from torch import Tensor
 
 from cutlayer._validate import at_least, whole
 from cutlayer.data.about import About
-from cutlayer.data.assign import label_holder
 from cutlayer.data.prepare import Array, plain_columns
 from cutlayer.data.split import by_image_columns, evenly, party_names, split_rows
 from cutlayer.data.task import Column, Features, Goal, Task
@@ -60,7 +59,7 @@ def assemble(
         name=about.name,
         features=features,
         labels=labels,
-        label_party=label_holder(call["label_party"], features),
+        label_party=party_names(1)[0] if call["label_party"] is None else call["label_party"],
         goal=goal,
         classes=tuple(classes),
         train=kept.train,

@@ -22,19 +22,6 @@ def known(name: str, columns: Sequence[str], what: str) -> str:
     raise ConfigError(f"Expected {what} to be a column of the table, found none of that name.{hint}")
 
 
-def label_holder(label_party: str | None, holders: Collection[str]) -> str:
-    """Who holds the labels: the first party, the one named, or a party with labels only if its name is not a slip."""
-    if label_party is None or label_party in holders:
-        return label_party or next(iter(holders))
-    near = get_close_matches(label_party, holders, n=1)
-    if near:
-        raise ConfigError(
-            f"Expected label_party={label_party!r} to be a party, or a name unlike theirs for one with labels only. "
-            f"Did you mean {near[0]!r}?"
-        )
-    return label_party
-
-
 def kept(columns: Sequence[str], without: Sequence[str], used: Collection[str | None]) -> list[str]:
     """The columns that may be inputs: all but those in use as label or id, and those to do without."""
     if isinstance(without, str):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import at_least, number, one_of, shown, whole
-from cutlayer.data.assign import divided, kept, known, label_holder, named
+from cutlayer.data.assign import divided, kept, known, named
 from cutlayer.data.columns import clean
 from cutlayer.data.fitted import FittedTable
 from cutlayer.data.read_table import read_table, refuse_repeated_ids
@@ -98,7 +98,7 @@ def table(
             alpha=alpha,
             beta=beta,
         )
-    owner = label_holder(label_party, held_by)
+    owner = label_party or next(iter(held_by))
     if list(held_by) == [owner]:
         raise ConfigError(
             f"Expected a second party, got only {owner!r}, which holds the label: "

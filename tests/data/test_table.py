@@ -541,7 +541,6 @@ def test_a_table_without_inputs_is_refused(write):
         ({"test": "0.2"}, "test='0.2' to be a number"),
         ({"seed": "0"}, "seed='0' to be a whole number"),
         ({"parties": "2"}, "parties='2' to be a whole number"),
-        ({"label_party": "bnak"}, "Did you mean 'bank'?"),
         ({"without": ["agee"], "parties": 2}, "Did you mean 'age'?"),
         ({"without": "age", "parties": 2}, "without to be a list of columns"),
         ({"without": ["default"], "parties": 2}, "got 'default', the label or id column"),

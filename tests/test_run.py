@@ -230,7 +230,6 @@ def test_a_path_is_no_task():
         (lambda: cl.data.digits(parties="2"), "Expected parties='2' to be a whole number."),
         (lambda: cl.data.digits(seed=None), "Expected seed=None to be a whole number."),
         (lambda: cl.data.digits(limit=9.5), "Expected limit=9.5 to be a whole number."),
-        (lambda: cl.data.digits(label_party="patry1"), "Did you mean 'party1'?"),
         (lambda: cl.defences.GaussianNoise(std="1"), "Expected std='1' to be a number."),
         (lambda: cl.defences.Sparsification(share=True), "Expected share=True to be a number."),
         (lambda: cl.attacks.ModelCompletion(labels="10"), "Expected labels='10' to be a whole number."),

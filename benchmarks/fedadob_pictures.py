@@ -128,38 +128,43 @@ def scores() -> None:
 
 
 def horizontal() -> None:
-    """Accuracy against error in horizontal learning, a curve per method, for four attackers."""
-    outcomes = read_outcomes(ROOT / "results/fedadob-horizontal/paper.jsonl")
-    known = fedadob_horizontal.attacks("mnist", False)
+    """Accuracy against error in horizontal learning, a curve per method: four attackers, on digits and on CIFAR-10."""
     panels = {
         "pictures from gradients (the best WGI)": ("WGI", "WGI, L-BFGS", "WGI, passports fitted"),
         "the paper's white box (WMI)": ("WMI",),
         "passports fitted (WMI)": ("WMI, passports fitted", "WMI"),  # the latter where there is nothing to fit
         "a decoder told 1,000 pairs": ("decoder, 1,000 pairs",),
     }
-    figure = Figure(figsize=(15, 4.4), layout="constrained")
-    for axes, (title, names) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        for number, method in enumerate(fedadob_horizontal.SWEEPS):
-            points = []
-            for setting in fedadob_horizontal.SWEEPS[method]:
-                shares = "private-bottom" if method == "passport" else "fedavg"
-                kinds = (fedadob_horizontal.job("mnist", setting, shares, e, False) for e in ("weights", "gradients"))
-                whole, single = (outcomes.get(job.key) for job in kinds)
-                seen = single if names[0] == "WGI" else whole
-                if whole and seen:
-                    spellings = [known[name] for name in names if known[name] in seen["job"]["attacks"]]
-                    errors = [error for one in spellings if (error := read(seen, f"error:{one}")) is not None]
-                    error = errors[0] if names[0] != "WGI" else min(errors)
-                    points.append((error, read(whole, "accuracy")))
-            style: Mapping[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5}
-            axes.plot(*zip(*points, strict=True), label=method, **style)
-        axes.axvline(0.0634, color="grey", lw=0.8, ls="--")
-        axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
-    for axes in figure.axes[1:]:
-        axes.set(xlim=(1.5e-3, 0.4))
-    figure.axes[0].set_ylabel("test accuracy, %")
+    figure = Figure(figsize=(15, 8.6), layout="constrained")
+    for line, dataset in zip(figure.subplots(2, len(panels)), ("mnist", "cifar10"), strict=True):
+        for axes, (title, names) in zip(line, panels.items(), strict=True):
+            for number, method in enumerate(fedadob_horizontal.SWEEPS):
+                style: Mapping[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "ms": 5}
+                points, mean_picture = _settings(dataset, method, names)
+                axes.plot(*zip(*points, strict=True), label=method, **style)
+            axes.axvline(mean_picture, color="grey", lw=0.8, ls="--")
+            axes.set(xlabel="squared error per pixel (right: more private)", title=title, xscale="log")
+        line[0].set_ylabel(f"{dataset}: test accuracy, %")
+        line[-1].set(xlim=(1.5e-3, 0.4))
     figure.axes[0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.savefig(IMAGES / "horizontal-trade-off.png", format="png", dpi=110, facecolor="white")
+
+
+def _settings(dataset: str, method: str, names: tuple[str, ...]) -> tuple[list[tuple[float, float]], float]:
+    """Error and accuracy of each setting of a method, by the first attack that applies, or the best if the attacks are
+    on gradients; and the error of the mean picture."""
+    outcomes = read_outcomes(ROOT / "results/fedadob-horizontal/paper.jsonl")
+    known = fedadob_horizontal.attacks(dataset, False)
+    shares = "private-bottom" if method == "passport" else "fedavg"
+    points = []
+    for setting in fedadob_horizontal.SWEEPS[method]:
+        kinds = (fedadob_horizontal.job(dataset, setting, shares, e, False) for e in ("weights", "gradients"))
+        whole, single = (outcomes[job.key] for job in kinds)
+        seen = single if names[0] == "WGI" else whole
+        spellings = [known[name] for name in names if known[name] in seen["job"]["attacks"]]
+        errors = [error for one in spellings if (error := read(seen, f"error:{one}")) is not None]
+        points.append((min(errors) if names[0] == "WGI" else errors[0], whole["metrics"]["accuracy"] * 100))
+    return points, seen["findings"][0]["baseline"]
 
 
 if __name__ == "__main__":

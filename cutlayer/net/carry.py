@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
@@ -29,7 +30,11 @@ class Regroup(Exception):
 
 
 class Stopped(CutlayerError):
-    """A peer ended the run, and says why."""
+    """A party ended the run, and says why."""
+
+    def __init__(self, party: str, why: str) -> None:
+        super().__init__(f"{party} stopped on {why}")
+        self.party, self.why = party, why
 
 
 class Carrier:
@@ -145,12 +150,23 @@ class Carrier:
         self._parted.add(peer)
 
     def stop(self, error: CutlayerError) -> None:
-        """Tell all that this process ends. What exactly went wrong is said here only: it may name columns or ids."""
-        why = f"an error of its own ({type(error).__name__}): ask {self.post.name} what it said."
+        """Tell all that this process ends, and whose error it was. What exactly went wrong is said there only: it may
+        name columns or ids."""
+        if not isinstance(error, Stopped):
+            why = f"an error of its own ({type(error).__name__}): ask {self.post.name} what it said."
+            error = Stopped(self.post.name, why)
         for peer in self.post.peers:
             self.leave(peer)
-            self.post.tell(peer, "stopped", why=why)
+            if peer != error.party:
+                self.post.tell(peer, "stopped", who=error.party, why=error.why)
         self.post.drain(self.post.peers, 2.0)
+
+    def wait_stopped(self, timeout: float) -> None:
+        """What ends the run here ends it for the label party as well: let it be the first to hang up."""
+        until = time.monotonic() + timeout
+        with suppress(CutlayerError, Regroup):
+            while time.monotonic() < until:
+                self._event("for the end")
 
     def _note_down(self, said: Said, regrouping: bool = False) -> None:
         self._notes.append(said)
@@ -206,12 +222,17 @@ class Carrier:
             if event.anew:
                 raise Regroup(event.peer)
         elif isinstance(event, Said) and event.topic == "stopped":
-            raise Stopped(f"{event.peer} stopped on {str(event.facts.get('why', ''))[:500]}")
+            raise Stopped(self._who(event), str(event.facts.get("why", ""))[:500])
         elif isinstance(event, Said) and event.topic == "missing":
             pass  # it was said when it came
         elif self._is_current(event):
             return event  # type: ignore[no-any-return]
         return None
+
+    def _who(self, said: Said) -> str:
+        """Whose error a peer speaks of: its own, or that of a party that has no link to us."""
+        who = said.facts.get("who")
+        return next((party for party in self.post.parties if party == who), said.peer)
 
     def _forget(self, peer: str) -> None:
         """A peer is a new process: what the one before it said is void, and what we send is for the new one."""
@@ -232,8 +253,12 @@ class Carrier:
                 self._tell_missing()
             elif isinstance(event, Joined):
                 self._lost.discard(event.peer)
+                if event.anew:
+                    self._parted.discard(event.peer)
             elif isinstance(event, Said) and event.topic == "missing":
                 self._say_missing(event)
+            elif isinstance(event, Said) and event.topic == "stopped":
+                self.leave(event.peer)
 
     def _tell_missing(self) -> None:
         """Feature parties know the label party alone: it tells each of them who else is missing."""

@@ -254,8 +254,11 @@ class Member:
 
     def _say_why(self, error: CutlayerError) -> None:
         """Tell the others that this ends the run for all, unless one is missing or knows already."""
-        known = isinstance(error, RunError | Stopped) and not isinstance(error, Diverged)
-        if not known and (not isinstance(error, TooFew) or self.file.is_label_party):  # which waits until all have seen
+        leads = self.file.is_label_party
+        missing = isinstance(error, RunError) and not isinstance(error, Diverged)
+        if isinstance(error, TooFew) and not leads:
+            self.carrier.wait_stopped(5.0)  # every party sees it for itself
+        elif not missing and (leads or not isinstance(error, Stopped)):
             self.carrier.stop(error)
 
 

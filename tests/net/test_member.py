@@ -63,6 +63,19 @@ def test_too_few_common_rows_are_said_by_every_party_and_a_corrected_run_may_sta
         assert (file.folder / "private-seed").read_text() == seed
 
 
+def test_a_party_that_stops_is_named_to_those_that_have_no_link_to_it(tmp_path):
+    parties = ("bank", "shop", "port")
+    write_tables(tmp_path, parties=parties)
+    shop = tmp_path / "shop.csv"
+    lines = [line.split(",")[0] + ",1,1,1,0,Ulm" for line in shop.read_text().splitlines()[1:]]
+    shop.write_text("\n".join(["customer,a,b,c,flag,town", *lines]) + "\n")
+    raised, said = run_all(write_files(tmp_path, parties=parties, port=free_port()))
+    assert str(raised["shop"]).endswith("that varies over the common rows, got none.")
+    for name in ("bank", "port"):
+        assert str(raised[name]) == "shop stopped on an error of its own (DataError): ask shop what it said."
+    assert not any("is gone" in line for lines in said.values() for line in lines)
+
+
 @pytest.mark.parametrize("phase", ["train", "predict"])
 def test_a_folder_from_which_more_than_an_alignment_left_belongs_to_its_run(folder, phase):
     file = write_files(folder)["bank"]

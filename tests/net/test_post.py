@@ -1,5 +1,6 @@
 """Post and Carrier, without a network: two or three parties whose frames are carried by hand."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -213,7 +214,13 @@ def test_whoever_came_back_while_we_were_busy_is_not_given_up():
 def test_a_peer_that_ends_the_run_or_breaks_the_protocol_ends_it_here_too():
     shop = carrier("shop")
     say(shop.post, "bank", "stopped", '{"why": "an error"}', generation=0)
-    with pytest.raises(Stopped, match="bank stopped on an error"):
+    with pytest.raises(Stopped, match=r"^bank stopped on an error$"):
+        shop._event("for a test")
+    say(shop.post, "bank", "stopped", '{"who": "port", "why": "an error"}', generation=0)
+    with pytest.raises(Stopped, match=r"^port stopped on an error$"):
+        shop._event("for a test")
+    say(shop.post, "bank", "stopped", '{"who": ["nobody"], "why": "an error"}', generation=0)
+    with pytest.raises(Stopped, match=r"^bank stopped on an error$"):
         shop._event("for a test")
     shop.post.events.put(Broke("bank", ProtocolError("odd")))
     with pytest.raises(ProtocolError, match="odd"):
@@ -225,9 +232,8 @@ def test_a_peer_that_ends_the_run_or_breaks_the_protocol_ends_it_here_too():
     [
         ("bank", Diverged("away"), 1),
         ("bank", RunError("missing"), 0),
-        ("bank", Stopped("known"), 0),
         ("bank", TooFew(3), 1),
-        ("shop", TooFew(3), 0),  # the label party knows, and waits until this one has seen it
+        ("shop", Stopped("bank", "an error"), 0),
         ("shop", DataError("the column income"), 1),
     ],
 )
@@ -238,7 +244,25 @@ def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the
     monkeypatch.setattr(here.post, "drain", lambda peers, timeout: None)
     Member._say_why(SimpleNamespace(carrier=here, file=SimpleNamespace(is_label_party=name == "bank")), error)
     why = f"an error of its own ({type(error).__name__}): ask {name} what it said."
-    assert [one.note.text for one in kept(here.post, peer)] == [f'{{"why": "{why}"}}'] * told
+    assert [json.loads(one.note.text) for one in kept(here.post, peer)] == [{"who": name, "why": why}] * told
+
+
+def test_the_label_party_tells_the_others_who_stopped(monkeypatch):
+    bank = carrier("bank", ("bank", "shop", "port"))
+    monkeypatch.setattr(bank.post, "drain", lambda peers, timeout: None)
+    Member._say_why(SimpleNamespace(carrier=bank, file=SimpleNamespace(is_label_party=True)), Stopped("shop", "it"))
+    assert [json.loads(one.note.text) for one in kept(bank.post, "port")] == [{"who": "shop", "why": "it"}]
+    assert kept(bank.post, "shop") == []
+
+
+def test_where_all_have_too_few_rows_in_common_the_label_party_hangs_up_first():
+    shop = carrier("shop", ("bank", "shop"))
+    shop.post.events.put(Joined("bank", False))
+    say(shop.post, "bank", "stopped", '{"why": "too few rows"}', generation=0)
+    shop.post.put(Gone("bank", "it hung up"))
+    Member._say_why(SimpleNamespace(carrier=shop, file=SimpleNamespace(is_label_party=False)), TooFew(3))
+    assert kept(shop.post, "bank") == [] and shop.said == []
+    assert isinstance(shop.post.events.get(timeout=0), Gone)  # it waited for the word, and no longer
 
 
 @pytest.mark.parametrize(
@@ -250,6 +274,16 @@ def test_whoever_was_told_of_the_end_may_go_without_an_alarm(monkeypatch, end):
     monkeypatch.setattr(bank.post, "drain", lambda peers, timeout: bank.post.put(Gone("shop", "it hung up")))
     end(bank)
     assert bank.said == []
+
+
+def test_whoever_stopped_may_go_without_an_alarm_and_its_next_process_may_not():
+    shop = carrier("shop")
+    for alarms in (0, 1):
+        shop.post.put(Joined("bank", anew=True))
+        if not alarms:
+            say(shop.post, "bank", "stopped", '{"why": "an error"}', generation=0)
+        shop.post.put(Gone("bank", "it hung up"))
+        assert len([line for line in shop.said if "is gone" in line]) == alarms
 
 
 def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():

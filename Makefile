@@ -32,7 +32,7 @@ demo: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/cutlayer audit --depth quick --out demo
 
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -161,7 +161,9 @@ class Federation:
             if values:
                 lines += [f"[{section}]", *(f"{key} = {toml(value)}" for key, value in values.items())]
         path = self.folder / f"{name}.toml"
-        path.write_text("\n".join(lines) + "\n")
+        new = path.with_suffix(".new")
+        new.write_text("\n".join(lines) + "\n")
+        new.rename(path)  # or a party that has just started could read half of it
         return path
 
     def start(self, *names, run=None, verb="party", **settings):
@@ -184,8 +186,13 @@ class Federation:
 
     def finish(self, limit=LIMIT):
         """Wait until all have ended well; the models of all of them."""
-        for process in self.processes.values():
-            assert process.end(limit) == 0, f"{process.name} ended with {process.code}: {process.stderr[-3000:]}"
+        all_of_them = self.processes.values()
+
+        def say():
+            return "".join(f"\n== {one.name} ended with {one.code}:\n{one.stderr[-2000:]}" for one in all_of_them)
+
+        wait_for(lambda: all(one.ended for one in all_of_them) or any(one.code for one in all_of_them), limit, say)
+        assert all(one.code == 0 for one in all_of_them), say()
         return {name: digest for party in self.names for name, digest in self.record(party)["models"].items()}
 
     def kept(self, name):

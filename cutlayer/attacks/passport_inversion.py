@@ -20,19 +20,21 @@ REFITS = 20  # times that gamma and beta are solved for in a search
 
 
 class PassportInversion(Attack):
-    """Two attackers beside the one who guesses passports, which is `model-inversion`.
+    """Three attackers beside the one who guesses passports once, which is `model-inversion`.
 
-    `assume=none` has never heard of passports: gamma is 1 and beta 0 (FedAdOb's Remark 1). `assume=fit` is adaptive.
-    All rows of a batch share gamma and beta, two numbers per channel, so it searches for them together with the rows:
-    each of `restarts` guesses passports, takes gamma and beta from there and lets them follow the gradient (`rate`).
+    `assume=none` has never heard of passports: gamma is 1 and beta 0 (FedAdOb's Remark 1). `assume=guess` guesses their
+    means anew in each of `restarts`: a bad guess shows, since no rows explain the embeddings as well as under a good
+    one. `assume=fit` is adaptive. All rows of a batch share gamma and beta, two numbers per channel, so it searches for
+    them together with the rows: each of `restarts` guesses passports, takes gamma and beta from there and lets them
+    follow the gradient (`rate`).
     Where nothing but an activation comes after the layer, it also solves for them by least squares, channel by channel,
     in the second half of the search, which turns signs that were wrong. A tanh that bounds them is known, and kept to.
-    The restart with the lowest objective counts.
+    The restart with the lowest mean objective counts.
 
     Sees: the embeddings of the first `images` test rows, sent in the prediction phase, and which came together.
     Needs: the victim's trained bottom without its passports, and the shape of one of its rows.
     Specification: fedadob, sections 4, 7 and 8.
-    Paper: Gu et al., FedAdOb (arXiv:2406.01085), Theorem 1 and its remarks; the adaptive attacker is ours.
+    Paper: Gu et al., FedAdOb (arXiv:2406.01085), Theorem 1 and its remarks; `guess` and `fit` are ours.
     """
 
     target: ClassVar[Target] = Target.FEATURES
@@ -42,7 +44,7 @@ class PassportInversion(Attack):
     def __init__(
         self,
         *,
-        assume: Literal["fit", "none"] = "fit",
+        assume: Literal["fit", "guess", "none"] = "fit",
         images: int = 100,
         steps: int = 500,
         lr: float = 0.05,
@@ -51,7 +53,7 @@ class PassportInversion(Attack):
         l2: float = 0.1,
         restarts: int = 4,
     ) -> None:
-        one_of("assume", assume, ("fit", "none"))
+        one_of("assume", assume, ("fit", "guess", "none"))
         positive("rate", rate)
         for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
             at_least(name, count, 1)
@@ -90,10 +92,20 @@ class PassportInversion(Attack):
             if self.assume == "none":
                 layer.given = torch.ones(1).to(embeddings), torch.zeros(1).to(embeddings)
                 values = invert(bottom, start, embeddings, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
+            elif self.assume == "guess":
+                values = min((self._guess(bottom, one, embeddings) for one in start), key=lambda end: end[1])[0]
             else:
                 ends = [self._fit(bottom, layer, one, embeddings, _together(view, rows)) for one in start]
                 values = min(ends, key=lambda end: end[1])[0]
         return Guess(rows, values.cpu(), Form.VALUES)
+
+    def _guess(self, bottom: nn.Module, start: Tensor, target: Tensor) -> tuple[Tensor, float]:
+        """Guess passports, and search for rows under them; the rows and their mean objective."""
+        for layer in passport_layers(bottom):
+            layer.forget(generator(int(torch.randint(2**62, ())), "guess"))
+        x = invert(bottom, start[None], target, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
+        with torch.no_grad():
+            return x, float(misfit(bottom, x, target, tv=self.tv, l2=self.l2).mean())
 
     def _fit(
         self, bottom: nn.Module, layer: PassportLayer, start: Tensor, target: Tensor, groups: Tensor

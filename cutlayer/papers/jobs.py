@@ -80,7 +80,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
     outcome: Outcome = {"job": asdict(job), "metrics": {}, "losses": [], "findings": [], "checks": {}, "device": device}
     try:
-        run = _trained(task, plan, job)
+        run = trained(task, plan, job)
     except Diverged as error:  # one setting of a sweep may; the table then has a gap there
         return outcome | {"diverged": str(error), "seconds": round(time.perf_counter() - start, 1)}
     findings = [finding.facts() for finding in attack_run(run, attacks, seed=job.seed)] if attacks else []
@@ -121,7 +121,7 @@ def plan_of(job: Job, device: str = "cpu") -> Plan:
     )
 
 
-def _trained(task: Task, plan: Plan, job: Job) -> Run | Federated:
+def trained(task: Task, plan: Plan, job: Job) -> Run | Federated:
     """The run, with those messages that its attacks may look at: of averaged weights none does."""
     if not job.horizontal:
         return train_plan(task, plan, keep="ends" if job.attacks else "none")

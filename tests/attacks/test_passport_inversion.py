@@ -9,6 +9,7 @@ from cutlayer.attacks.passport_inversion import PassportInversion, _solve
 from cutlayer.auditing import attack_run
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError
+from cutlayer.passport import passport_layers
 
 
 def rng(seed=0):
@@ -48,6 +49,28 @@ def test_who_fits_passports_sees_more_than_who_ignores_or_guesses_them(defended)
     ]
     ignored, guessed, fitted = (finding.value for finding in attack_run(defended, attacks, by="party1"))
     assert fitted < guessed < ignored
+
+
+def test_of_several_guesses_the_one_that_explains_the_embeddings_best_counts(defended, monkeypatch):
+    real, ends, drawn = PassportInversion._guess, [], []
+
+    def spy(self, bottom, start, target):
+        ends.append(real(self, bottom, start, target))
+        drawn.append(passport_layers(bottom)[0].means.clone())
+        return ends[-1]
+
+    monkeypatch.setattr(PassportInversion, "_guess", spy)
+    kept = []
+    attack_run(
+        defended,
+        [PassportInversion(assume="guess", restarts=3, images=10, steps=50)],
+        by="party1",
+        on_guess=lambda attack, guess, finding: kept.append(guess.values),
+    )
+    best = min(range(3), key=lambda place: ends[place][1])
+    assert torch.equal(kept[0], ends[best][0])
+    truth = passport_layers(defended.session.parties["party2"].bottom)[0].means
+    assert not any(torch.equal(one, other) for place, one in enumerate(drawn) for other in (truth, *drawn[:place]))
 
 
 def test_without_passports_it_says_why_it_does_not_apply():

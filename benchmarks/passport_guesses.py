@@ -1,4 +1,4 @@
-"""How many guesses passports withstand: `python -m benchmarks.passport_guesses` (minutes; needs MNIST).
+"""How many guesses passports withstand: `python -m benchmarks.passport_guesses` (22 minutes; needs MNIST).
 
 FedAdOb argues that passports cannot be guessed. But a guess can be checked: under bad passports no picture explains
 what a bottom says as well as under good ones. Trains LeNet with passports in quick mode, vertically and horizontally,

@@ -34,7 +34,7 @@ class Stopped(CutlayerError):
 
     def __init__(self, party: str, why: str) -> None:
         super().__init__(f"{party} stopped on {why}")
-        self.party, self.why = party, why
+        self.party = party
 
 
 class Carrier:
@@ -152,13 +152,13 @@ class Carrier:
     def stop(self, error: CutlayerError) -> None:
         """Tell all that this process ends, and whose error it was. What exactly went wrong is said there only: it may
         name columns or ids."""
-        if not isinstance(error, Stopped):
-            why = f"an error of its own ({type(error).__name__}): ask {self.post.name} what it said."
-            error = Stopped(self.post.name, why)
+        who, kind = self.post.name, f" ({type(error).__name__})"
+        if isinstance(error, Stopped):  # of what another said, no word is passed on
+            who, kind = error.party, ""
         for peer in self.post.peers:
             self.leave(peer)
-            if peer != error.party:
-                self.post.tell(peer, "stopped", who=error.party, why=error.why)
+            if peer != who:
+                self.post.tell(peer, "stopped", who=who, why=f"an error of its own{kind}: ask {who} what it said.")
         self.post.drain(self.post.peers, 2.0)
 
     def wait_stopped(self, timeout: float) -> None:
@@ -230,9 +230,9 @@ class Carrier:
         return None
 
     def _who(self, said: Said) -> str:
-        """Whose error a peer speaks of: its own, or that of a party that has no link to us."""
-        who = said.facts.get("who")
-        return next((party for party in self.post.parties if party == who), said.peer)
+        """Whose error a peer speaks of: its own, but for the label party, which passes on that another has stopped."""
+        named = said.facts.get("who") if said.peer == self.post.label_party else None
+        return next((party for party in self.post.parties if party == named), said.peer)
 
     def _forget(self, peer: str) -> None:
         """A peer is a new process: what the one before it said is void, and what we send is for the new one."""

@@ -71,8 +71,8 @@ def test_a_party_that_stops_is_named_to_those_that_have_no_link_to_it(tmp_path):
     shop.write_text("\n".join(["customer,a,b,c,flag,town", *lines]) + "\n")
     raised, said = run_all(write_files(tmp_path, parties=parties, port=free_port()))
     assert str(raised["shop"]).endswith("that varies over the common rows, got none.")
-    for name in ("bank", "port"):
-        assert str(raised[name]) == "shop stopped on an error of its own (DataError): ask shop what it said."
+    assert str(raised["bank"]) == "shop stopped on an error of its own (DataError): ask shop what it said."
+    assert str(raised["port"]) == "shop stopped on an error of its own: ask shop what it said."
     assert not any("is gone" in line for lines in said.values() for line in lines)
 
 

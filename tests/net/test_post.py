@@ -247,11 +247,19 @@ def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the
     assert [json.loads(one.note.text) for one in kept(here.post, peer)] == [{"who": name, "why": why}] * told
 
 
+def test_nobody_but_the_label_party_can_say_that_another_stopped():
+    bank = carrier("bank")
+    say(bank.post, "shop", "stopped", '{"who": "port", "why": "an error"}')
+    with pytest.raises(Stopped, match=r"^shop stopped on an error$"):
+        bank._event("for a test")
+
+
 def test_the_label_party_tells_the_others_who_stopped(monkeypatch):
     bank = carrier("bank", ("bank", "shop", "port"))
     monkeypatch.setattr(bank.post, "drain", lambda peers, timeout: None)
     Member._say_why(SimpleNamespace(carrier=bank, file=SimpleNamespace(is_label_party=True)), Stopped("shop", "it"))
-    assert [json.loads(one.note.text) for one in kept(bank.post, "port")] == [{"who": "shop", "why": "it"}]
+    said = {"who": "shop", "why": "an error of its own: ask shop what it said."}  # in the label party's words
+    assert [json.loads(one.note.text) for one in kept(bank.post, "port")] == [said]
     assert kept(bank.post, "shop") == []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.message import Batch, Message
+from cutlayer.net.handshake import printable
 from cutlayer.net.ledger import Ledger
 from cutlayer.net.post import Broke, Came, Event, Gone, Joined, Post, Said
 from cutlayer.session import Opened, Record, Result, Talks
@@ -222,7 +223,7 @@ class Carrier:
             if event.anew:
                 raise Regroup(event.peer)
         elif isinstance(event, Said) and event.topic == "stopped":
-            raise Stopped(self._who(event), str(event.facts.get("why", ""))[:500])
+            raise Stopped(self._who(event), printable(event.facts.get("why", "")))
         elif isinstance(event, Said) and event.topic == "missing":
             pass  # it was said when it came
         elif self._is_current(event):

@@ -9,7 +9,7 @@ from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
 from cutlayer.net.credentials import channel_credentials, channel_options, grpc
-from cutlayer.net.handshake import Hello, Welcome, heard, proven, say
+from cutlayer.net.handshake import Hello, Welcome, heard, printable, proven, say
 from cutlayer.net.hub import ALIVE, refuse_far
 from cutlayer.net.intake import Intake
 from cutlayer.net.packet import Packet
@@ -151,6 +151,6 @@ class Dial:
 def _lines(text: str) -> list[str]:
     """The differences that a refusal names, as far as they are text."""
     try:
-        return [str(line)[:500] for line in json.loads(text)["differences"]]
+        return [printable(line) for line in json.loads(text)["differences"]]
     except (ValueError, TypeError, KeyError, RecursionError):
         return ["the label party does not say where"]

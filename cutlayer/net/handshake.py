@@ -100,6 +100,11 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], who: str) ->
     return lines
 
 
+def printable(words: Any) -> str:
+    """A peer's words on one short line, without anything that a terminal would obey."""
+    return "".join(one if one.isprintable() else "?" for one in str(words)[:500])
+
+
 def _spelt(value: Any) -> str:
     """A setting in one short printable line, whatever a peer put into it."""
     try:

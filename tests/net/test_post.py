@@ -11,6 +11,7 @@ from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net import frame
 from cutlayer.net.asking import Asking
 from cutlayer.net.carry import Carrier, Regroup, Stopped
+from cutlayer.net.dial import _lines
 from cutlayer.net.frame import packets
 from cutlayer.net.holding import TooFew
 from cutlayer.net.member import Member
@@ -252,6 +253,16 @@ def test_nobody_but_the_label_party_can_say_that_another_stopped():
     say(bank.post, "shop", "stopped", '{"who": "port", "why": "an error"}')
     with pytest.raises(Stopped, match=r"^shop stopped on an error$"):
         bank._event("for a test")
+
+
+@pytest.mark.parametrize("why", ["\x1b[2Jgone\ncutlayer: all is well", "x" * 10_000, ["\r"], None])
+def test_a_peers_words_are_one_short_line_that_a_terminal_only_prints(why):
+    bank = carrier("bank")
+    say(bank.post, "shop", "stopped", json.dumps({"why": why}))
+    with pytest.raises(Stopped) as raised:
+        bank._event("for a test")
+    assert str(raised.value).isprintable() and len(str(raised.value)) < 600
+    assert all(line.isprintable() and len(line) <= 500 for line in _lines(json.dumps({"differences": [why, why]})))
 
 
 def test_the_label_party_tells_the_others_who_stopped(monkeypatch):

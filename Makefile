@@ -45,7 +45,7 @@ bench: $(STAMP)
 	$(BIN)/cutlayer bench train
 
 soak: $(STAMP)
-	OMP_NUM_THREADS=1 nice $(BIN)/python benchmarks/soak.py
+	OMP_NUM_THREADS=1 nice $(BIN)/python tests/long/soak.py
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -29,18 +29,19 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import cutlayer as cl
-from cutlayer import words
-from cutlayer.auditing import attack_run
-from cutlayer.binary.span import span_of
+from cutlayer.attacks.tools.binary.span import span_of
+from cutlayer.attacks.tools.reading import predicted
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role, Setting
-from cutlayer.imaging import predicted
+from cutlayer.experiment import words
+from cutlayer.files import write_text
 from cutlayer.metrics.columns import two_valued
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.rng import numpy_generator
-from cutlayer.run import Run, write_text
-from cutlayer.sparse import SparseRows
+from cutlayer.run import Run
 from cutlayer.training import train_plan
 
 RESULTS = Path(__file__).parent.parent / "results" / "binary" / "defences.csv"

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 import cutlayer.data
-from cutlayer.binary.recover import recover_binary
-from cutlayer.run import write_text
+from cutlayer.attacks.tools.binary.recover import recover_binary
+from cutlayer.files import write_text
 
 Array = NDArray[Any]
 OUT = Path(__file__).parent.parent / "results/binary/search.csv"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data import describe, load
-from cutlayer.run import write_text
-from cutlayer.sparse import SparseRows
+from cutlayer.files import write_text
 
 TWO_VALUED = {
     "bank": ["contact"],

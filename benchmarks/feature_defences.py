@@ -31,15 +31,16 @@ from torch.nn.functional import mse_loss
 
 import cutlayer as cl
 from cutlayer.attacks.decoder import Decoder
-from cutlayer.auditing import attack_run, secret_of
+from cutlayer.attacks.tools.reading import predicted
+from cutlayer.auditing.api import attack_run, secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place
-from cutlayer.imaging import predicted
+from cutlayer.files import write_text
 from cutlayer.judge import grant
 from cutlayer.metrics.baseline import best_values
 from cutlayer.recipe import Cosine
 from cutlayer.rng import Stream
-from cutlayer.run import Run, write_text
+from cutlayer.run import Run
 
 RESULTS = Path(__file__).parent.parent / "results" / "feature-defences.csv"
 SEEDS, PAIRS, REPEATS, BATCH, WIDTH = range(3), 1000, 10, 64, 16

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from cutlayer import words
-from cutlayer.auditing import attack_run
-from cutlayer.papers import fedadob, fedadob_horizontal
+from cutlayer.auditing.api import attack_run
+from cutlayer.experiment import words
+from cutlayer.papers.fedadob import tables as fedadob
+from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
 from cutlayer.papers.jobs import Job, plan_of, read_outcomes
 from cutlayer.papers.reproduce import read
 from cutlayer.report.plots import COLOURS, MARKERS, reconstructions

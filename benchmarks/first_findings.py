@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import cutlayer as cl
+from cutlayer.files import write_text
 from cutlayer.models import named
 from cutlayer.report.plots import reconstructions
-from cutlayer.run import write_text
 
 SEEDS = range(3)
 RESULTS = Path(__file__).parent.parent / "results"

@@ -42,16 +42,17 @@ from torch.nn.functional import cross_entropy, one_hot
 import cutlayer as cl
 from cutlayer.attack import Attack, Form, Guess
 from cutlayer.attacks.gradient_clusters import GradientClusters, Seen, directions, fit
-from cutlayer.auditing import attack_run, secret_of
+from cutlayer.attacks.tools.reading import predicted
+from cutlayer.auditing.api import attack_run, secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
-from cutlayer.imaging import predicted
+from cutlayer.files import write_text
 from cutlayer.judge import Finding, grant
 from cutlayer.message import Kind
 from cutlayer.models import named
 from cutlayer.models.defaults import default_top
 from cutlayer.rng import Stream, generator
-from cutlayer.run import Run, write_text
+from cutlayer.run import Run
 from cutlayer.transcript import Keep
 from cutlayer.view import View
 

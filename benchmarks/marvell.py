@@ -20,8 +20,8 @@ import torch
 
 from cutlayer.defence import Local, Place
 from cutlayer.defences.marvell import Marvell, solve
+from cutlayer.files import write_text
 from cutlayer.rng import generator, normal_like
-from cutlayer.run import write_text
 from cutlayer.training import using_threads
 
 RESULTS = Path(__file__).parent.parent / "results"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from rich.progress import track
 
-from cutlayer import words
-from cutlayer.auditing import attack_run
-from cutlayer.papers import fedadob, fedadob_horizontal
+from cutlayer.auditing.api import attack_run
+from cutlayer.experiment import words
+from cutlayer.files import write_text
+from cutlayer.papers.fedadob import tables as fedadob
+from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
 from cutlayer.papers.jobs import Job, plan_of, trained
-from cutlayer.run import write_text
 from cutlayer.training import using_threads
 
 FILE = Path(__file__).parents[1] / "results/passport-guesses.csv"

@@ -7,9 +7,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cutlayer.papers import binary as papers
-from cutlayer.papers import sfa as sfa_paper
+from cutlayer.papers.binary import tables as papers
 from cutlayer.papers.jobs import read_outcomes
+from cutlayer.papers.sfa import tables as sfa_paper
 from cutlayer.report.plots import COLOURS, MARKERS
 
 Results = dict[str, list[dict[str, Any]]]

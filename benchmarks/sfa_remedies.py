@@ -27,18 +27,19 @@ import torch
 from torch import Tensor, nn
 
 import cutlayer as cl
-from cutlayer import words
-from cutlayer.auditing import secret_of
-from cutlayer.binary.seen import entered
+from cutlayer.attacks.tools.binary.seen import entered
+from cutlayer.auditing.api import secret_of
+from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.experiment import words
+from cutlayer.files import write_text
 from cutlayer.judge import Finding, judge
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.models import named
 from cutlayer.rng import generator
-from cutlayer.run import Run, write_text
-from cutlayer.sign import sign
+from cutlayer.run import Run
 from cutlayer.training import using_threads
 from cutlayer.transcript import Transcript
 from cutlayer.view import View

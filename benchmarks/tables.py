@@ -14,8 +14,8 @@ from typing import Any
 
 import pictures  # type: ignore[import-not-found]  # beside this script
 
+from cutlayer.files import write_text
 from cutlayer.papers.reproduce import reproduce, save
-from cutlayer.run import write_text
 
 ROOT = Path(__file__).parent.parent
 PAGES = {  # seeds, page, and what else the command says

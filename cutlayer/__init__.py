@@ -9,7 +9,7 @@ from cutlayer.version import __version__
 if TYPE_CHECKING:
     from cutlayer import attacks, data, defences, horizontal, metrics, models
     from cutlayer.attack import Asks, Attack, Form, Guess, Target
-    from cutlayer.auditing import Report, audit
+    from cutlayer.auditing.api import Report, audit
     from cutlayer.cut import Cut
     from cutlayer.cuts.concat import Concat
     from cutlayer.cuts.sum import Sum
@@ -78,7 +78,7 @@ __all__ = [
 
 HOMES = {  # where names live; the others are packages
     "attack": "Asks, Attack, Form, Guess, Target",
-    "auditing": "Report, audit",
+    "auditing.api": "Report, audit",
     "cut": "Cut",
     "cuts.concat": "Concat",
     "cuts.sum": "Sum",

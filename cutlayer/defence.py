@@ -14,8 +14,8 @@ from typing import ClassVar
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.recipe import Recipe
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import describe
 from cutlayer.wire import Encoding
 

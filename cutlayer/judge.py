@@ -16,15 +16,15 @@ import torch
 from torch import Generator, Tensor, nn
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.blocks.passport import without_passports
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.metrics.columns import agreement, best_match, correlations, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.utility import auc, roc
-from cutlayer.passport import without_passports
 from cutlayer.rng import draw_anew, generator
-from cutlayer.sparse import SparseRows
 from cutlayer.view import Hints, Known, Moment, Shadow, View
 
 SHOWN = 8  # pictures that a finding keeps to be looked at

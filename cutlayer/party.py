@@ -5,8 +5,7 @@ message.Talk). Who carries the messages, a loop in this process or a network, is
 party's business.
 """
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,17 +13,15 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import cross_entropy, mse_loss
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut, Roster
 from cutlayer.defence import Defence, Local, Place, Setting, changes, encoding_of, penalty, protect
 from cutlayer.errors import ConfigError
 from cutlayer.message import Batch, Phase, Talk
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
-from cutlayer.spec import describe
 
 
 class Trainee:
@@ -172,52 +169,6 @@ class FeatureParty(Defended):
             self.step([sent], [gradient])
         else:
             self.step([sent, extra], [gradient, None])
-
-
-class EagerParty(FeatureParty):
-    """A feature party that goes on to later batches before the gradient of an earlier one is back (look-ahead).
-
-    An update changes parameters in place, under the graphs of batches that are under way. So every batch runs on
-    a copy of the parameters, and the copy's gradient is applied to the parameters as they are by then.
-    """
-
-    def __init__(self, *arguments: Any, **common: Any) -> None:
-        super().__init__(*arguments, **common)
-        if type(self.cut).offer is not Cut.offer:
-            raise ConfigError(f"Expected a cut of one message each way for look-ahead, got {describe(self.cut)}.")
-        if self.replaced:
-            raise ConfigError("Expected no look-ahead beside a defence that changes the optimiser; set it to 0.")
-        self._copies: deque[list[Tensor]] = deque()  # of the batches under way, the oldest first
-
-    def embed(self, inputs: Tensor | SparseRows, phase: Phase) -> Tensor:
-        """Run the bottom, in training on a copy of its parameters."""
-        if phase is not Phase.TRAIN:
-            return super().embed(inputs, phase)
-        copies = {
-            name: p.detach().clone().requires_grad_(p.requires_grad) for name, p in self.bottom.named_parameters()
-        }
-        self._copies.append([copy for copy in copies.values() if copy.requires_grad])
-        return cast(Tensor, functional_call(self.bottom, copies, (inputs,)))
-
-    def backward(self, tensors: list[Tensor], gradients: list[Tensor | None], retain: bool = False) -> None:
-        """Back-propagate through the oldest batch's graph."""
-        torch.autograd.backward(tensors, gradients)
-        for parameter, copy in zip(self.parameters, self._copies.popleft(), strict=True):
-            parameter.grad = copy.grad
-
-
-class Submitter(FeatureParty):
-    """A party that submits in prediction what it likes, in place of what its bottom says."""
-
-    def __init__(self, honest: FeatureParty, submissions: Mapping[int, Tensor]) -> None:
-        vars(self).update(vars(honest))
-        self.submissions = submissions
-
-    def talk(self, batch: Batch) -> Talk[None]:
-        """Send the prepared rows."""
-        payload = torch.stack([self.submissions[row] for row in batch.rows.tolist()]).to(batch.rows.device)
-        encoding = self.encodings[Place.EMBEDDING]
-        yield from self.cut.offer(self.name, self.roster, batch, payload, encoding)
 
 
 class LabelParty(Defended):

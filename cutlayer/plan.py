@@ -15,10 +15,11 @@ from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.greedy import GreedyParty
 from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.party import EagerParty, FeatureParty, LabelParty
+from cutlayer.parties.eager import EagerParty
+from cutlayer.parties.greedy import GreedyParty
+from cutlayer.party import FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session

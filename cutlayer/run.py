@@ -22,6 +22,7 @@ from cutlayer import checkpoint
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.files import replacing, write_text
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.metrics.divergence import divergence
@@ -33,8 +34,6 @@ from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
 from cutlayer.view import Manifest, Own, Start, View, view_of
-
-Progress = Callable[[int, int, str], None]  # steps done, steps in all, a line of text
 
 
 @dataclass
@@ -163,9 +162,8 @@ class Run:
         models.mkdir(parents=True, exist_ok=True)
         for name, model in self.models.items():
             state = {k: v.detach().cpu().contiguous().clone() for k, v in model.state_dict().items()}
-            temporary = models / f"{name}.tmp"
-            save_file(state, temporary)
-            temporary.replace(models / f"{name}.safetensors")
+            with replacing(models / f"{name}.safetensors") as temporary:
+                save_file(state, temporary)
         self.transcript.save()
         write_text(folder / "run.json", json.dumps(self.to_json(), indent=2))
 
@@ -242,14 +240,3 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 def _spelled(model: object) -> str:
     return str(getattr(model, "spelling", "default" if model in (default_bottom, default_top) else "custom"))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        temporary.write_text(text)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -24,14 +24,13 @@ from cutlayer.errors import ConfigError, DataError, RunError
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
+from cutlayer.progress import Progress
 from cutlayer.recipe import Recipe
 from cutlayer.run import Run, plan_json
 from cutlayer.session import Session
 from cutlayer.transcript import Keep, Transcript
 
 CHECKPOINT_SECONDS = 10.0  # between checkpoints; the first epoch always writes one
-
-Progress = Callable[[int, int, str], None]  # steps done, steps in all, a line of text
 
 
 def train(

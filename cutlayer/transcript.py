@@ -22,6 +22,7 @@ from torch import Tensor
 
 from cutlayer._validate import one_of
 from cutlayer.errors import RunError
+from cutlayer.files import replacing, write_text
 from cutlayer.message import Batch, Kind, Message, Phase
 
 DTYPES = {"float32": np.float32, "float64": np.float64, "int64": np.int64, "uint8": np.uint8}
@@ -112,10 +113,8 @@ class Channel:
     def save_entries(self) -> None:
         """Write the list of messages, atomically."""
         self.flush()
-        temporary = self._stem.with_suffix(".tmp")
-        with temporary.open("wb") as file:
+        with replacing(self._stem.with_suffix(".npy")) as temporary, temporary.open("wb") as file:
             np.save(file, self.entries, allow_pickle=False)
-        temporary.replace(self._stem.with_suffix(".npy"))
 
     def close(self) -> None:
         """Flush and close the files."""
@@ -258,9 +257,7 @@ class Transcript:
             "channels": [channel.to_json() for channel in self.channels.values()],
             "bytes": self.counts(),
         }
-        temporary = self.folder / "index.json.tmp"
-        temporary.write_text(json.dumps(index))
-        temporary.replace(self.folder / "index.json")
+        write_text(self.folder / "index.json", json.dumps(index))
 
     def counts(self) -> list[tuple[str, str, str, int]]:
         """Bytes by sender, receiver and phase, as JSON values."""

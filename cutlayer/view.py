@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut, Roster
 from cutlayer.errors import RunError
 from cutlayer.message import Kind, Message, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Channel, Transcript
 
 

@@ -71,7 +71,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(
-        "cutlayer.study.conduct.room_for", lambda task: 1
+        "cutlayer.experiment.conduct.room_for", lambda task: 1
     )  # starting workers takes longer than the work
     modules, threads = set(sys.modules), torch.get_num_threads()
     torch.set_num_threads(1)

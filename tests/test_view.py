@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cutlayer as cl
-from cutlayer.auditing import secret_of
+from cutlayer.auditing.api import secret_of
 from cutlayer.judge import grant
 from tests.test_joint import bottom, make_task, top
 

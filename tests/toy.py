@@ -12,8 +12,11 @@ from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss
 import cutlayer as cl
 from cutlayer import horizontal
 from cutlayer.attack import Asks, Attack, Target
-from cutlayer.auditing import secret_of_client
-from cutlayer.codebook import target_codes
+from cutlayer.attacks.tools.practice import course
+from cutlayer.auditing.api import secret_of_client
+from cutlayer.blocks.codebook import target_codes
+from cutlayer.blocks.passport import PassportLayer
+from cutlayer.blocks.sign import sign
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
@@ -21,11 +24,8 @@ from cutlayer.defence import Role
 from cutlayer.defences import Hash, Passport
 from cutlayer.judge import grant
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.passport import PassportLayer
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream, draw_anew
-from cutlayer.shadow import course
-from cutlayer.sign import sign
 from cutlayer.spec import describe
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Shadow, Start, View, view_of

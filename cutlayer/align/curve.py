@@ -21,9 +21,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer import cores
 from cutlayer._validate import at_least
 from cutlayer.align import kernel
+from cutlayer.blocks import cores
 from cutlayer.crypto.needs import load
 from cutlayer.errors import ConfigError, ProtocolError
 

@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 from cutlayer.attack import Attack
-from cutlayer.binary.recover import Recovered as Recovered
-from cutlayer.binary.recover import recover_binary as recover_binary
+from cutlayer.attacks.tools.binary.recover import Recovered as Recovered
+from cutlayer.attacks.tools.binary.recover import recover_binary as recover_binary
 from cutlayer.spec import find
 
 _found = {cls.__name__: cls for cls in find(sys.modules[__name__], Attack).values()}

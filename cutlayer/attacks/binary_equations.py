@@ -7,8 +7,8 @@ from torch import Generator
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.binary.enumeration import BITS, binary_vectors
-from cutlayer.binary.seen import Visible, columns, known_span, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.enumeration import BITS, binary_vectors
+from cutlayer.attacks.tools.binary.seen import Visible, columns, known_span, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, DataError, Inapplicable
 from cutlayer.view import View
@@ -25,7 +25,7 @@ class BinaryEquations(Attack):
     `centred` covers a bias and columns coded by any two values; a column and its complement are then
     one. `tolerance` is how far an entry may be from 0 or 1 (1e-6 for messages in float64). `rank` is the
     dimension of the span if the messages' singular values do not tell. `visible`: see
-    `cutlayer.binary.seen.messages`. A constant column is not a finding.
+    `cutlayer.attacks.tools.binary.seen.messages`. A constant column is not a finding.
 
     Sees: the victim's embeddings of all rows, as predicted after training.
     Needs: a linear bottom; the number of the victim's columns.

@@ -8,8 +8,8 @@ from torch import Generator
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.binary.regression import MOST_BITS, basis_for, close_vectors
-from cutlayer.binary.seen import Visible, columns, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.regression import MOST_BITS, basis_for, close_vectors
+from cutlayer.attacks.tools.binary.seen import Visible, columns, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
 from cutlayer.view import View
@@ -25,7 +25,7 @@ class BinaryRegression(Attack):
     of ones and zeros; "literal" is the pseudo-code's, which prefers a single one to any real column
     under noise. `keep`: how many distinct vectors to return, best first, for where a defence has
     planted the best. `rank` is the number of columns if the victim's is not to be taken. `visible`: see
-    `cutlayer.binary.seen.messages`.
+    `cutlayer.attacks.tools.binary.seen.messages`.
 
     Sees: the victim's embeddings of all rows, as predicted after training.
     Needs: a linear bottom; the number of the victim's columns.

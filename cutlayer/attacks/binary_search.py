@@ -8,8 +8,8 @@ from torch import Generator
 
 from cutlayer._validate import one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.binary.recover import Method, recover_binary
-from cutlayer.binary.seen import Visible, columns, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.recover import Method, recover_binary
+from cutlayer.attacks.tools.binary.seen import Visible, columns, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
 from cutlayer.view import View
@@ -23,8 +23,8 @@ class BinarySearch(Attack):
     they leave is small; with fewer rows they still say where to start a search. Hundreds of columns
     are within reach, where trying all bits ends near thirty; noise is allowed for.
 
-    `visible`: see `cutlayer.binary.seen.messages`. `seconds` and `method`: see
-    `cutlayer.binary.recover.recover_binary`.
+    `visible`: see `cutlayer.attacks.tools.binary.seen.messages`. `seconds` and `method`: see
+    `cutlayer.attacks.tools.binary.recover.recover_binary`.
 
     Sees: the victim's embeddings of all rows, as predicted after training.
     Needs: a linear bottom, at least as wide as the victim has columns.

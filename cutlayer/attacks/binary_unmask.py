@@ -10,9 +10,9 @@ from torch import Generator
 
 from cutlayer._validate import at_least
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.binary.enumeration import Bits, binary_vectors
-from cutlayer.binary.seen import columns, messages, not_own, with_own
-from cutlayer.binary.span import Floats, Span, span_of
+from cutlayer.attacks.tools.binary.enumeration import Bits, binary_vectors
+from cutlayer.attacks.tools.binary.seen import columns, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.span import Floats, Span, span_of
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
 from cutlayer.view import View

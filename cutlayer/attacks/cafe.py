@@ -9,10 +9,10 @@ from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import descend, is_image, near_zero, total_variation, white_box
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.imaging import descend, is_image, near_zero, total_variation, white_box
 from cutlayer.message import Kind
 from cutlayer.rng import Stream
 from cutlayer.view import Moment, View

@@ -7,10 +7,10 @@ from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.codebook import shared_codes
+from cutlayer.attacks.tools.reading import descend, is_code, is_image, predicted, total_variation, white_box
+from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.imaging import descend, is_code, is_image, predicted, total_variation, white_box
 from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
 

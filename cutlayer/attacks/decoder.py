@@ -11,9 +11,9 @@ from torch.nn.functional import mse_loss, one_hot
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import is_image, predicted
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.imaging import is_image, predicted
 from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
 

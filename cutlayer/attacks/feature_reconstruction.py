@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import Generator
 
 from cutlayer.attack import Form, Guess, Target
-from cutlayer.shadow import Practised
+from cutlayer.attacks.tools.practice import Practised
 from cutlayer.view import View
 
 

@@ -11,10 +11,10 @@ from torch import Generator, Tensor
 
 from cutlayer._validate import at_least
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind
-from cutlayer.sparse import SparseRows
 from cutlayer.view import View
 
 Array = NDArray[np.float64]

@@ -12,16 +12,16 @@ from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.batched_gradients import Factors, Weights, Whole, gradients
+from cutlayer.attacks.tools.lbfgs import minimise
+from cutlayer.attacks.tools.reading import is_image, total_variation
+from cutlayer.blocks.passport import layer_input, passport_layers
+from cutlayer.blocks.weights import places, unpack
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.gradients import Factors, Weights, Whole, gradients
-from cutlayer.imaging import is_image, total_variation
-from cutlayer.lbfgs import minimise
 from cutlayer.message import Kind, Message
-from cutlayer.passport import layer_input, passport_layers
 from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
-from cutlayer.weights import places, unpack
 
 SMALL = 1e-3  # of the largest entry of a gradient: below it, entries count less
 SURE = 20.0  # logit of a label that is known

@@ -11,14 +11,14 @@ from torch.nn.functional import mse_loss
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.binary.seen import entered, opened_to
+from cutlayer.attacks.tools.binary.seen import entered, opened_to
+from cutlayer.attacks.tools.reading import latest, predicted, white_box
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.crypto import Ring
 from cutlayer.cuts.secure_sum import BEFORE_POINT, SecureSum
 from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable, RunError
-from cutlayer.imaging import latest, predicted, white_box
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from cutlayer.view import View
 
 Reads = Literal["embedding", "message", "sum"]

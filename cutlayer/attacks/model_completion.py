@@ -10,11 +10,11 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import predicted
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.imaging import predicted
 from cutlayer.rng import Stream, numpy_generator
-from cutlayer.sparse import SparseRows
 from cutlayer.view import Known, View
 
 CHUNK = 4096

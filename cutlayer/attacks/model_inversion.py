@@ -7,9 +7,9 @@ from torch import Generator, Tensor
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import invert, is_image, near_zero, predicted, white_box
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
-from cutlayer.imaging import invert, is_image, near_zero, predicted, white_box
 from cutlayer.rng import Stream
 from cutlayer.view import View
 

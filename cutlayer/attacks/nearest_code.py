@@ -5,10 +5,10 @@ from typing import ClassVar
 from torch import Generator, Tensor
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.codebook import shared_codes
+from cutlayer.attacks.tools.reading import predicted
+from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
-from cutlayer.imaging import predicted
 from cutlayer.view import Manifest, View
 
 

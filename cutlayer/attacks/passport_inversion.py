@@ -7,11 +7,11 @@ from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import invert, is_image, misfit, near_zero, predicted, white_box
+from cutlayer.blocks.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
-from cutlayer.imaging import invert, is_image, misfit, near_zero, predicted, white_box
 from cutlayer.message import Kind, Phase
-from cutlayer.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
 

@@ -9,11 +9,11 @@ from torch.nn.functional import cross_entropy
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import is_code, latest
+from cutlayer.blocks.sign import sign
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.imaging import is_code, latest
-from cutlayer.sign import sign
 from cutlayer.view import Manifest, View
 
 

@@ -11,12 +11,12 @@ from torch.nn.functional import cross_entropy
 
 from cutlayer._validate import at_least, non_negative, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
+from cutlayer.attacks.tools.reading import descend, is_image, predicted, total_variation, white_box
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.imaging import descend, is_image, predicted, total_variation, white_box
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from cutlayer.view import Manifest, Shadow, View
 
 RATE, HALVED, BATCH = 1e-3, 10, 64  # of the substitute: Adam, the rate halved every so many epochs

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cutlayer.study.cell import cells_of
-from cutlayer.study.conduct import conduct
-from cutlayer.study.study import Study
+from cutlayer.experiment.cell import cells_of
+from cutlayer.experiment.conduct import conduct
+from cutlayer.experiment.study import Study
 
 DEFENCES = ("none", *(f"gaussian-noise:std={std}" for std in (0.1, 0.2, 0.5, 1.0)), "hash:bits=8", "greedy-hash:bits=8")
 ATTACKS = ("model-completion", "model-inversion")

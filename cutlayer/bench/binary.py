@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from cutlayer.binary.enumeration import binary_vectors
-from cutlayer.binary.recover import recover_binary
-from cutlayer.binary.span import Span, span_of
+from cutlayer.attacks.tools.binary.enumeration import binary_vectors
+from cutlayer.attacks.tools.binary.recover import recover_binary
+from cutlayer.attacks.tools.binary.span import Span, span_of
 from cutlayer.errors import RunError
-from cutlayer.papers.binary_checks import naive, synthetic
+from cutlayer.papers.binary.checks import naive, synthetic
 from cutlayer.rng import numpy_generator
 
 ROWS, COLUMNS, BINARY, WIDTH = 10_000, 24, 3, 100

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cutlayer import cores
+from cutlayer.blocks import cores
 from cutlayer.crypto import Bfv, Residues, Ring
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutlayer import cores
 from cutlayer.align import follow, lead, read_ids
 from cutlayer.align.curve import draw_key
 from cutlayer.align.kernel import cut, multiply
+from cutlayer.blocks import cores
 from cutlayer.cut import Roster
 from cutlayer.errors import RunError
 from cutlayer.message import Batch, Phase, Talk

@@ -23,17 +23,17 @@ import torch
 
 from cutlayer.data.task import Features, Goal
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.net import authority, identity
-from cutlayer.net.credentials import channel_credentials, channel_options, grpc, server_credentials
-from cutlayer.net.dial import Dial
-from cutlayer.net.holding import Holding
-from cutlayer.net.hub import ALIVE, Hub
-from cutlayer.net.identity import Identity
-from cutlayer.net.manifest import Manifest
-from cutlayer.net.member import Member
-from cutlayer.net.partyfile import Data, Party, PartyFile
-from cutlayer.net.post import Came, Joined, Post
-from cutlayer.net.rehearse import rehearse
+from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.member import Member
+from cutlayer.net.party.own_data import Holding
+from cutlayer.net.party.party_file import Data, Party, PartyFile
+from cutlayer.net.party.rehearse import rehearse
+from cutlayer.net.peers.dial import Dial
+from cutlayer.net.peers.hub import ALIVE, Hub
+from cutlayer.net.peers.mailbox import Came, Joined, Post
+from cutlayer.net.trust import authority, identity
+from cutlayer.net.trust.credentials import channel_credentials, channel_options, grpc, server_credentials
+from cutlayer.net.trust.identity import Identity
 from cutlayer.rng import generator
 
 SIZE = 64 * 1024

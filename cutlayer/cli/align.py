@@ -19,8 +19,8 @@ def align(
     Every party starts this with its own file, in any order. Each keeps its own row numbers in its folder, and
     `cutlayer party` with the same file takes them up. What each learns is in docs/explanation-alignment.md.
     """
-    from cutlayer.net.aligning import Aligning
-    from cutlayer.net.partyfile import read_file
+    from cutlayer.net.party.aligning import Aligning
+    from cutlayer.net.party.party_file import read_file
 
     record = Aligning(read_file(file), insecure=insecure, log=_say).run()
     if as_json:

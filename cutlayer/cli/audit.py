@@ -10,8 +10,8 @@ import typer
 from typer import Argument, Option
 
 if TYPE_CHECKING:
+    from cutlayer.experiment.study import Study
     from cutlayer.report.record import Record
-    from cutlayer.study.study import Study
 
 DATA, MATRIX, MODEL, ANSWER, WORK = "Data", "What is tried", "Model", "Recommendation", "Work and output"
 
@@ -74,11 +74,11 @@ def audit(
     from cutlayer._validate import at_least
     from cutlayer.cli import show
     from cutlayer.errors import ConfigError, Interrupted
+    from cutlayer.experiment.account import THREATS, Wish
+    from cutlayer.experiment.conduct import conduct
+    from cutlayer.experiment.track import tracked
+    from cutlayer.files import write_text
     from cutlayer.report.files import write_all
-    from cutlayer.run import write_text
-    from cutlayer.study.account import THREATS, Wish
-    from cutlayer.study.conduct import conduct
-    from cutlayer.study.track import tracked
 
     chosen = {
         "bottom": bottom,
@@ -137,11 +137,11 @@ def _study(
 ) -> "Study":
     from dataclasses import replace
 
-    from cutlayer import words
     from cutlayer._validate import at_least
     from cutlayer.errors import ConfigError
-    from cutlayer.study.presets import preset
-    from cutlayer.study.study import Study, read_study
+    from cutlayer.experiment import words
+    from cutlayer.experiment.presets import preset
+    from cutlayer.experiment.study import Study, read_study
 
     given = {key: value for key, value in chosen.items() if value is not None}
     if defences:
@@ -192,7 +192,7 @@ def _executor(address: str | None) -> Executor | None:
 
 def _show(record: "Record", out: Path, json: bool) -> None:
     from cutlayer.cli import show
-    from cutlayer.study.choice import options
+    from cutlayer.experiment.choice import options
 
     if json:
         show.dump({"out": str(out), "choice": record.choice, "findings": record.rows, "missing": record.missing})

@@ -21,13 +21,13 @@ def compare(
     cutlayer compare audits/before audits/after --out compare.html
     """
     from cutlayer.cli import show
+    from cutlayer.files import write_bytes
     from cutlayer.report import compare as side_by_side
-    from cutlayer.report.files import put
     from cutlayer.report.record import Record
 
     made = side_by_side.compare(Record.open(first), Record.open(second))
     if out is not None:
-        put(out, side_by_side.compare_html(made).encode())
+        write_bytes(out, side_by_side.compare_html(made).encode())
     if json:
         show.dump(made.to_json())
         return

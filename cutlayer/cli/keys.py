@@ -41,8 +41,8 @@ def init(
     cutlayer keys init authority --name "bank and shops"
     """
     _need()
-    from cutlayer.net import pem
-    from cutlayer.net.authority import Authority
+    from cutlayer.net.trust import pem
+    from cutlayer.net.trust.authority import Authority
 
     made = Authority.create(folder, name, days).certificate
     fingerprint = pem.fingerprint(pem.p256(made.public_key()))
@@ -70,7 +70,7 @@ def request(
     cutlayer keys request bank --out bank
     """
     _need()
-    from cutlayer.net import identity
+    from cutlayer.net.trust import identity
 
     path, fingerprint = identity.request(out, name)
     _tell({"name": name, "request": str(path), "fingerprint": fingerprint}, json, _send(path))
@@ -97,8 +97,8 @@ def sign(
     _need()
     from dataclasses import asdict
 
-    from cutlayer.net import pem
-    from cutlayer.net.authority import Authority
+    from cutlayer.net.trust import pem
+    from cutlayer.net.trust.authority import Authority
 
     asked, _ = pem.load_request(request)
     one = Authority(authority).sign(request, name=name, days=days, addresses=address or [], renew=renew)
@@ -117,7 +117,7 @@ def renew(folder: PartyFolder, json: Json = False) -> None:
     cutlayer keys renew bank
     """
     _need()
-    from cutlayer.net import identity
+    from cutlayer.net.trust import identity
 
     path, fingerprint = identity.renew(folder)
     _tell({"name": path.stem, "request": str(path), "fingerprint": fingerprint}, json, _send(path))
@@ -140,7 +140,7 @@ def install(
     cutlayer keys install bank bank.pem ca.pem
     """
     _need()
-    from cutlayer.net import identity
+    from cutlayer.net.trust import identity
 
     identity.install(folder, certificate, ca, crl)
     _show_party(folder, json)
@@ -160,7 +160,7 @@ def revoke(
     cutlayer keys revoke authority shop
     """
     _need()
-    from cutlayer.net.authority import Authority
+    from cutlayer.net.trust.authority import Authority
 
     gone = Authority(authority).revoke(which)
     facts = {"revoked": [one.serial for one in gone], "name": gone[0].name, "list": str(authority / "crl.pem")}
@@ -192,8 +192,8 @@ def _show_authority(folder: Path, json: bool) -> None:
     from dataclasses import asdict
 
     from cutlayer.cli import show
-    from cutlayer.net import pem
-    from cutlayer.net.authority import Authority
+    from cutlayer.net.trust import pem
+    from cutlayer.net.trust.authority import Authority
 
     authority = Authority(folder)
     parties = [{**asdict(one), "state": state, "days": _days(one.end)} for one, state in authority.states()]
@@ -214,7 +214,7 @@ def _show_authority(folder: Path, json: bool) -> None:
 
 
 def _show_party(folder: Path, json: bool) -> None:
-    from cutlayer.net import identity, pem
+    from cutlayer.net.trust import identity, pem
 
     if not (folder / "party.pem").exists():
         waiting = sorted(folder.glob("*.csr"))

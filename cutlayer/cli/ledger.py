@@ -24,7 +24,7 @@ def verify(
     """
     from cutlayer.cli import show
     from cutlayer.errors import RunError
-    from cutlayer.net import ledger
+    from cutlayer.net.party import ledger
 
     file = path / "ledger.jsonl" if path.is_dir() else path
     if not file.exists():

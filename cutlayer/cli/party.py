@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from cutlayer.net.partyfile import PartyFile
+    from cutlayer.net.party.party_file import PartyFile
 
 
 def party(
@@ -35,8 +35,8 @@ def party(
     party stops, start it again with the same command: all go on from the last checkpoint that they have in common.
     """
     from cutlayer.errors import ConfigError
-    from cutlayer.net.partyfile import example as example_of
-    from cutlayer.net.partyfile import read_file
+    from cutlayer.net.party.party_file import example as example_of
+    from cutlayer.net.party.party_file import read_file
 
     if example is not None:
         print(example_of(example), end="")
@@ -45,12 +45,12 @@ def party(
         raise ConfigError("Expected one party's file (several with --simulate); see `cutlayer party --example label`.")
     read = [read_file(path) for path in files]
     if simulate:
-        from cutlayer.net.rehearse import rehearse
+        from cutlayer.net.party.rehearse import rehearse
 
         record = rehearse(read)
     elif check:
-        from cutlayer.net.holding import source_of
-        from cutlayer.net.member import identity_of
+        from cutlayer.net.party.member import identity_of
+        from cutlayer.net.party.own_data import source_of
 
         source = source_of(read[0])
         identity = None if insecure else identity_of(read[0])
@@ -74,7 +74,7 @@ def party(
 def _run(file: "PartyFile", insecure: bool, device: str) -> dict[str, Any]:
     from cutlayer.cli.show import progress_bar
     from cutlayer.errors import Interrupted
-    from cutlayer.net.member import Member
+    from cutlayer.net.party.member import Member
 
     with progress_bar("training") as progress:
         member = Member(file, insecure=insecure, device=device, log=_say, progress=progress)

@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from cutlayer.net.partyfile import PartyFile
+    from cutlayer.net.party.party_file import PartyFile
 
 
 def predict(
@@ -28,13 +28,13 @@ def predict(
     A feature party answers: `cutlayer predict shop.toml`. The label party asks, for a file
     (`cutlayer predict bank.toml --ids people.csv --out predictions.csv`) or over HTTP (`--serve`).
     """
-    from cutlayer.net.partyfile import read_file
+    from cutlayer.net.party.party_file import read_file
 
     read = read_file(file)
     _check(read, ids, out, serve, forever)
     common: dict[str, Any] = {"insecure": insecure, "device": device, "log": _say}
     if not read.is_label_party:
-        from cutlayer.net.serving import Answering
+        from cutlayer.net.predict.serving import Answering
 
         record = Answering(read, patience=math.inf if forever else None, **common).run(forever=forever)
     elif serve:
@@ -63,8 +63,8 @@ def _check(file: "PartyFile", ids: Path | None, out: Path | None, serve: bool, f
 def _sheet(file: "PartyFile", ids: Path, out: Path, common: dict[str, Any]) -> dict[str, Any]:
     from cutlayer.cli.show import progress_bar
     from cutlayer.errors import CutlayerError
-    from cutlayer.net.asking import Asking
-    from cutlayer.net.sheet import check_out, predict_sheet, read_sheet
+    from cutlayer.net.predict.id_file import check_out, predict_sheet, read_sheet
+    from cutlayer.net.predict.label_side import Asking
     from cutlayer.training import using_threads
 
     check_out(ids, out)
@@ -87,12 +87,12 @@ def _serve(file: "PartyFile", common: dict[str, Any]) -> dict[str, Any]:
     from cutlayer.errors import ConfigError
 
     try:
-        from cutlayer.net.web import serve
+        from cutlayer.net.predict.web import serve
     except ModuleNotFoundError as error:
         raise ConfigError(
             f'Expected {error.name} to be installed for --serve, found none: pip install "cutlayer[serve]".'
         ) from error
-    from cutlayer.net.asking import Asking
+    from cutlayer.net.predict.label_side import Asking
 
     return serve(Asking(file, patience=math.inf, **common), common["log"])
 

@@ -49,19 +49,20 @@ def _draw(record: "Record", path: Path) -> Path:
     """The matrix as a picture, written whole or not at all."""
     from io import BytesIO
 
+    from cutlayer.files import write_bytes
     from cutlayer.report.cells import cells
-    from cutlayer.report.files import put
     from cutlayer.report.overview import overview
 
     drawn = BytesIO()
     overview(cells(record), drawn, record.title)
-    return put(path, drawn.getvalue())
+    write_bytes(path, drawn.getvalue())
+    return path
 
 
 def _so_far(folder: Path) -> "Record":
     """The record of an audit that has not finished."""
-    from cutlayer.study.account import Wish, record_of
-    from cutlayer.study.study import read_study
+    from cutlayer.experiment.account import Wish, record_of
+    from cutlayer.experiment.study import read_study
 
     study = read_study(folder / "study.toml")
     return record_of(study, study.task(), folder, Wish(), "")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cutlayer.training import Progress as OnProgress
+from cutlayer.progress import Progress as OnProgress
 
 REDRAW_SECONDS = 0.1
 

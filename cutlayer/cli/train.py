@@ -90,11 +90,11 @@ def train(
     cutlayer train --data digits --epochs 30 --out runs/digits
     cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
     """
-    from cutlayer import words
     from cutlayer._validate import one_of
     from cutlayer.cli import show
     from cutlayer.data import table as read_table
     from cutlayer.errors import ConfigError, Interrupted
+    from cutlayer.experiment import words
     from cutlayer.models import named
     from cutlayer.plan import Plan
     from cutlayer.recipe import Optimiser, Recipe

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer import cores
+from cutlayer.blocks import cores
 from cutlayer.crypto import bodies, layout
 from cutlayer.crypto.context import N, context_of
 from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from cutlayer import cores
+from cutlayer.blocks import cores
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.rows import PlainRows
 

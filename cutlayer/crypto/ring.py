@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutlayer._validate import at_least
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError, DataError
-from cutlayer.sparse import SparseRows
 
 Residues = NDArray[np.int64]
 Floats = NDArray[np.float64]

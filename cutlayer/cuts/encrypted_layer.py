@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.crypto import Residues, Ring
 from cutlayer.cut import Cut, Meeting, Roster, Shape, collect
-from cutlayer.cuts.kept import Kept
-from cutlayer.cuts.layer_ends import NoiseEnd, Terms, WeightsEnd
-from cutlayer.cuts.masking import SIZES, scheme_named
-from cutlayer.cuts.payload import bytes_in, bytes_message, residues_in
+from cutlayer.cuts.parts.kept import Kept
+from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd
+from cutlayer.cuts.parts.masking import SIZES, scheme_named
+from cutlayer.cuts.parts.payload import bytes_in, bytes_message, residues_in
 from cutlayer.defence import Setting
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send

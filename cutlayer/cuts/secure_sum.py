@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from cutlayer._validate import one_of
 from cutlayer.crypto import Agreement, Ring, ZeroSum
 from cutlayer.cut import Meeting, Roster, Shape, collect
-from cutlayer.cuts.floating import FloatRing, OpenAgreement, OpenBlind, OpenHolder, OpenZeroSum
-from cutlayer.cuts.masking import Blind, Holder, places_of, refuse_large, scheme_named
-from cutlayer.cuts.payload import bytes_in, bytes_message, numbers_in
-from cutlayer.cuts.shares import Numbers, Shares
+from cutlayer.cuts.parts.floating import FloatRing, OpenAgreement, OpenBlind, OpenHolder, OpenZeroSum
+from cutlayer.cuts.parts.masking import Blind, Holder, places_of, refuse_large, scheme_named
+from cutlayer.cuts.parts.payload import bytes_in, bytes_message, numbers_in
+from cutlayer.cuts.parts.shares import Numbers, Shares
+from cutlayer.cuts.parts.tap import Tap
 from cutlayer.cuts.sum import Sum
-from cutlayer.cuts.tap import Tap
 from cutlayer.defence import Role, Setting
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send

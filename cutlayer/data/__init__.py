@@ -14,16 +14,16 @@ from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.data.about import About
-from cutlayer.data.avazu import AVAZU, avazu
-from cutlayer.data.bank import BANK, bank
-from cutlayer.data.bankruptcy import BANKRUPTCY, bankruptcy
-from cutlayer.data.breast_cancer import BREAST_CANCER, breast_cancer
-from cutlayer.data.cifar10 import CIFAR10, cifar10
-from cutlayer.data.covertype import COVERTYPE, covertype
-from cutlayer.data.credit import CREDIT, credit
-from cutlayer.data.criteo import CRITEO, criteo
-from cutlayer.data.digits import DIGITS, digits
-from cutlayer.data.fate import (
+from cutlayer.data.sets.avazu import AVAZU, avazu
+from cutlayer.data.sets.bank import BANK, bank
+from cutlayer.data.sets.bankruptcy import BANKRUPTCY, bankruptcy
+from cutlayer.data.sets.breast_cancer import BREAST_CANCER, breast_cancer
+from cutlayer.data.sets.cifar10 import CIFAR10, cifar10
+from cutlayer.data.sets.covertype import COVERTYPE, covertype
+from cutlayer.data.sets.credit import CREDIT, credit
+from cutlayer.data.sets.criteo import CRITEO, criteo
+from cutlayer.data.sets.digits import DIGITS, digits
+from cutlayer.data.sets.fate import (
     FATE_BREAST,
     FATE_DEFAULT_CREDIT,
     FATE_DVISITS,
@@ -39,18 +39,18 @@ from cutlayer.data.fate import (
     fate_student,
     fate_vehicle,
 )
-from cutlayer.data.fer2013 import FER2013, fer2013
-from cutlayer.data.higgs import HIGGS, higgs
-from cutlayer.data.imdb import IMDB, imdb
-from cutlayer.data.mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
-from cutlayer.data.mushroom import MUSHROOM, mushroom
-from cutlayer.data.newsgroups import NEWSGROUPS, newsgroups
-from cutlayer.data.nursery import NURSERY, nursery
-from cutlayer.data.porto_seguro import PORTO_SEGURO, porto_seguro
-from cutlayer.data.sensorless import SENSORLESS, sensorless
-from cutlayer.data.table import table
+from cutlayer.data.sets.fer2013 import FER2013, fer2013
+from cutlayer.data.sets.higgs import HIGGS, higgs
+from cutlayer.data.sets.imdb import IMDB, imdb
+from cutlayer.data.sets.mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
+from cutlayer.data.sets.mushroom import MUSHROOM, mushroom
+from cutlayer.data.sets.newsgroups import NEWSGROUPS, newsgroups
+from cutlayer.data.sets.nursery import NURSERY, nursery
+from cutlayer.data.sets.porto_seguro import PORTO_SEGURO, porto_seguro
+from cutlayer.data.sets.sensorless import SENSORLESS, sensorless
+from cutlayer.data.sets.wine import WINE, wine
+from cutlayer.data.tables.table import table
 from cutlayer.data.task import Column, ColumnKind, Features, Goal, Task
-from cutlayer.data.wine import WINE, wine
 
 _DATASETS: tuple[tuple[About, Callable[..., Task]], ...] = (
     (DIGITS, digits),

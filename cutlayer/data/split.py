@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import at_least, positive, probability
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Task
 from cutlayer.errors import ConfigError
-from cutlayer.sparse import SparseRows
 
 _Array = npt.NDArray[Any]
 _IMPORTANCE_ROWS = 5000  # enough to rank columns, so a large table costs no more than a small one

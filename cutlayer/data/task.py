@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import DataError
-from cutlayer.sparse import SparseRows
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")  # also the name of its files
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative
-from cutlayer.codebook import hamming
+from cutlayer.blocks.codebook import hamming
+from cutlayer.blocks.sign import sign
 from cutlayer.defence import Defence, Local
 from cutlayer.errors import ProtocolError
-from cutlayer.sign import sign
 
 
 class AbnormalCodes(Defence):

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.codebook import check_codes, least_bits
+from cutlayer.blocks.codebook import check_codes, least_bits
+from cutlayer.blocks.sign import Normalised, laplace_like, sign
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.distance import distance_correlation
-from cutlayer.sign import Normalised, laplace_like, sign
-from cutlayer.sparse import SparseRows
 from cutlayer.wire import Encoding
 
 

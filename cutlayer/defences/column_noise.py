@@ -5,9 +5,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.sparse import SparseRows
 
 
 class ColumnNoise(Defence):

@@ -5,10 +5,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from cutlayer._validate import positive
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.distance import distance_correlation
-from cutlayer.sparse import SparseRows
 
 
 class DistanceCorrelation(Defence):

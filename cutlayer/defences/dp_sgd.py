@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.accountant import gaussian_epsilon, gaussian_noise, sampled_epsilon
+from cutlayer.blocks.accountant import gaussian_epsilon, gaussian_noise, sampled_epsilon
 from cutlayer.defence import Course, Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.recipe import Recipe

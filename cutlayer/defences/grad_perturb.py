@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import positive
+from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Defence, Local, Place, Role, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.sign import laplace_like
 
 
 class GradPerturb(Defence):

@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from cutlayer._validate import at_least, non_negative, one_of
-from cutlayer.codebook import check_codes, least_bits
+from cutlayer.blocks.codebook import check_codes, least_bits
+from cutlayer.blocks.sign import sign
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.errors import ConfigError
-from cutlayer.sign import sign
 from cutlayer.wire import Encoding
 
 

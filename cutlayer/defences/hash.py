@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, one_of, positive
-from cutlayer.codebook import check_codes, least_bits, target_codes
+from cutlayer.blocks.codebook import check_codes, least_bits, target_codes
+from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.defence import Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.sign import Normalised, laplace_like, sign
 from cutlayer.wire import Encoding
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
-from cutlayer.sparse import SparseRows
 
 MOST = 0.65  # of a mixture that one row may make up
 

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
-from cutlayer.sparse import SparseRows
 
 DEPENDENT = 1e-10  # of the largest eigenvalue of X'X, columns at equal length: float32 tables keep 1e-7 squared
 

@@ -5,9 +5,9 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from cutlayer._validate import non_negative, one_of, positive
+from cutlayer.blocks.passport import PassportLayer
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
-from cutlayer.passport import PassportLayer
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative, positive, probability
+from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Defence, Local, Place
-from cutlayer.sign import laplace_like
 
 
 class PPDL(Defence):

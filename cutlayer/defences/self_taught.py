@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import one_of
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place
 from cutlayer.errors import ConfigError
-from cutlayer.sparse import SparseRows
 
 
 class SelfTaught(Defence):

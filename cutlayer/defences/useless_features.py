@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import one_of, positive
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Role, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.rng import normal_like
-from cutlayer.sparse import SparseRows
 
 KEPT = 0.9  # of the running mean of useless columns, per training batch
 

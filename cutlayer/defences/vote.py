@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from cutlayer._validate import non_negative
-from cutlayer.codebook import check_codes
+from cutlayer.blocks.codebook import check_codes
+from cutlayer.blocks.sign import Normalised
 from cutlayer.defence import Course, Defence, Local, Place, Setting
 from cutlayer.errors import ConfigError, ProtocolError
-from cutlayer.sign import Normalised
 from cutlayer.wire import Encoding
 
 

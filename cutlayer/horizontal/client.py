@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Place, protect
@@ -14,7 +15,6 @@ from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.party import Defended, loss_of
 from cutlayer.rng import generator
 from cutlayer.session import batches
-from cutlayer.weights import pack, places, unpack
 
 Record = Callable[[Message], None]
 PREDICTION_ROWS = 1024

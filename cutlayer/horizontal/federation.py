@@ -1,7 +1,7 @@
 """federate(): clients and a server in one process, round by round; and the run that comes of it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import an, at_least, listed, one_of, positive
+from cutlayer.blocks.passport import passport_layers
+from cutlayer.blocks.sparse import SparseRows
+from cutlayer.blocks.weights import pack, unpack
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
@@ -22,21 +25,18 @@ from cutlayer.horizontal.server import Answer, Server
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.passport import passport_layers
 from cutlayer.plan import Bottoms, Plan, Top, describe_all, made, shape_of
+from cutlayer.progress import Progress
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream, derive, generator
-from cutlayer.sparse import SparseRows
 from cutlayer.training import using_threads
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Manifest, Own, View, view_of
-from cutlayer.weights import pack, unpack
 
 SERVER, AVERAGER = "server", "averager"
 METHODS = {"fedavg": ("bottom", "top"), "private-bottom": ("top",), "splitfed": ("bottom", "top")}
 Method = Literal["fedavg", "private-bottom", "splitfed"]
 Exchange = Literal["weights", "gradients"]
-Progress = Callable[[int, int, str], None]
 DEFAULT = Recipe(epochs=10, batch_size=64, optimiser=Optimiser.SGD, lr=0.01, weight_decay=4e-5)
 
 

@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from cutlayer._validate import at_least
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import ColumnKind, Features
 from cutlayer.errors import DataError
 from cutlayer.models.deep_cross import DeepCross
 from cutlayer.models.lenet import LeNet
 from cutlayer.models.mlp import MLP
 from cutlayer.models.token_mean import TokenMean
-from cutlayer.sparse import SparseRows
 
 HIDDEN = 64
 SMALL = 16  # images no larger than this are as well read flat

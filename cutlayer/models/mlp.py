@@ -11,9 +11,9 @@ from typing import Literal
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least, one_of, probability
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import ConfigError
 from cutlayer.models.sparse_linear import SparseLinear
-from cutlayer.sparse import SparseRows
 
 Activation = Literal["relu", "tanh", "sigmoid", "none"]
 CURVES: dict[Activation, Callable[[], list[nn.Module]]] = {

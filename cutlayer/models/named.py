@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from cutlayer._validate import one_of
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.alexnet import AlexNet, AlexNetRest
@@ -22,7 +23,6 @@ from cutlayer.models.first_layer import FirstLayer
 from cutlayer.models.lenet import LeNet, LeNetRest, LeNetTop
 from cutlayer.models.mlp import MLP, Activation
 from cutlayer.models.resnet import ResNet18, ResNet20
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import imported, settings
 
 

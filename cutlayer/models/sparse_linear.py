@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cutlayer._validate import at_least
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import DataError
-from cutlayer.sparse import SparseRows
 
 
 class SparseLinear(nn.Module):

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from cutlayer import words
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.errors import Diverged
+from cutlayer.experiment import words
 from cutlayer.horizontal.federation import Federated, Federation, run_federation
 from cutlayer.models import named
 from cutlayer.plan import Plan
@@ -87,7 +87,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     checks: dict[str, float] = {}
     for spelling in job.checks:
         module, _, function = spelling.partition(":")
-        checks |= getattr(import_module(f"cutlayer.papers.{module}"), function)(run)
+        checks |= getattr(import_module(f"cutlayer.papers.{module.removesuffix('_checks')}.checks"), function)(run)
     return outcome | {
         "metrics": run.metrics,
         "losses": [round(epoch["loss"], 5) for epoch in run.history],

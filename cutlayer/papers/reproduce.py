@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cutlayer._validate import one_of
+from cutlayer.files import write_text
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.papers.cell import Cell
 from cutlayer.papers.jobs import Outcome, run_jobs
-from cutlayer.run import write_text
 
 PAPERS = ("hashvfl", "binary", "sfa", "vflrecon", "fedadob", "fedadob-horizontal")
 DETAILS = {
@@ -27,7 +27,7 @@ DETAILS = {
 def tables_of(paper: str, quick: bool) -> dict[str, list[Cell]]:
     """The tables and figures of a paper, by name."""
     one_of("paper", paper, PAPERS)
-    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper.replace('-', '_')}").tables(quick)
+    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper.replace('-', '_')}.tables").tables(quick)
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cutlayer.files import write_bytes
 from cutlayer.report.html import html
 from cutlayer.report.markdown import markdown
 from cutlayer.report.record import CLOCK, COLUMNS, COUNTS, FIGURES, NAME, Record
@@ -26,19 +27,9 @@ def write_all(record: Record, folder: Path | str) -> list[Path]:
         "report.md": markdown(record).encode(),
         "report.html": html(record).encode(),
     }
-    return [put(folder / name, content) for name, content in contents.items()]
-
-
-def put(path: Path, content: bytes) -> Path:
-    """Write one file, whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    return path
+    for name, content in contents.items():
+        write_bytes(folder / name, content)
+    return [folder / name for name in contents]
 
 
 def columns(*, clock: bool = True) -> Sequence[str]:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutlayer import cores
 from cutlayer.align import curve, kernel
 from cutlayer.align.curve import Curve, draw_blind, draw_key, inverse
+from cutlayer.blocks import cores
 from cutlayer.crypto import needs
 from cutlayer.errors import ConfigError, ProtocolError, RunError
 from tests.align.toy import SALT

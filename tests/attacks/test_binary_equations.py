@@ -7,7 +7,7 @@ from torch import nn
 
 from cutlayer.attack import Form
 from cutlayer.attacks import BinaryEquations
-from cutlayer.binary.seen import columns, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.seen import columns, messages, not_own, with_own
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.errors import ConfigError, Inapplicable

@@ -7,11 +7,11 @@ from torch import nn
 from cutlayer.attack import Form
 from cutlayer.attacks import CodeInversion
 from cutlayer.attacks.code_inversion import nearest_class
-from cutlayer.auditing import attack_run
-from cutlayer.codebook import shared_codes
+from cutlayer.attacks.tools.reading import total_variation
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.imaging import total_variation
 from cutlayer.spec import describe
 from tests.toy import FEATURE, digits_run, inversion_view, rng, world
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from cutlayer.attacks import GradientClusters
+from cutlayer.attacks.tools.practice import Reader, records
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.message import Kind, Phase
 from cutlayer.plan import assemble, roster_of
 from cutlayer.rng import Stream
-from cutlayer.shadow import Reader, records
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Start, view_of
 from tests.cuts.layered import WIDTH, make_task, plan_of, reference, weights_of

@@ -11,13 +11,13 @@ from torch.nn.functional import log_softmax
 import cutlayer as cl
 from cutlayer.attacks import GradientInversion, gradient_inversion
 from cutlayer.attacks.gradient_inversion import Problem, _chunks, _label
-from cutlayer.auditing import attack_run
+from cutlayer.attacks.tools.batched_gradients import Whole, gradients
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.passport import PassportLayer
 from cutlayer.errors import ConfigError
-from cutlayer.gradients import Whole, gradients
 from cutlayer.horizontal import federate
 from cutlayer.message import Kind
 from cutlayer.models import named
-from cutlayer.passport import PassportLayer
 from cutlayer.rng import generator
 
 SINGLE = cl.Recipe(batch_size=1, optimiser=cl.Optimiser.SGD, lr=0.01)

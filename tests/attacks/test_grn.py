@@ -12,14 +12,14 @@ import cutlayer as cl
 from cutlayer.attack import Form
 from cutlayer.attacks import Grn
 from cutlayer.attacks.grn import network
-from cutlayer.auditing import attack_run, secret_of
+from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.judge import grant
 from cutlayer.models import named
 from cutlayer.rng import generator
-from cutlayer.sparse import SparseRows
 from cutlayer.view import Own
 from tests.toy import inversion_view, rng
 

@@ -2,14 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from cutlayer import imaging
 from cutlayer.attack import Form
 from cutlayer.attacks import ModelInversion
+from cutlayer.attacks.tools import reading as imaging
+from cutlayer.attacks.tools.reading import misfit, total_variation
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import ConfigError, Inapplicable, RunError
-from cutlayer.imaging import misfit, total_variation
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Transcript
 from tests.toy import FEATURE, inversion_view, record, rng, world
 

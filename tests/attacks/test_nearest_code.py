@@ -6,8 +6,8 @@ import torch
 from cutlayer.attack import Form
 from cutlayer.attacks import NearestCode
 from cutlayer.attacks.nearest_code import nearest
-from cutlayer.auditing import attack_run
-from cutlayer.codebook import hamming, shared_codes
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.codebook import hamming, shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.message import Kind, Phase

@@ -6,10 +6,10 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.attacks.passport_inversion import PassportInversion, _solve
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.passport import passport_layers
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError
-from cutlayer.passport import passport_layers
 
 
 def rng(seed=0):

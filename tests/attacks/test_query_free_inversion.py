@@ -9,7 +9,8 @@ from torch.nn.utils import parametrizations
 
 from cutlayer.attack import Form
 from cutlayer.attacks import QueryFreeInversion
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Roster
 from cutlayer.cuts import SecureSum
 from cutlayer.cuts.concat import Concat
@@ -17,7 +18,6 @@ from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
-from cutlayer.sparse import SparseRows
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Manifest, Own, Shadow, view_of
 from tests.toy import FEATURE, LABEL, OTHER, digits_run, record, rng, world

@@ -79,7 +79,7 @@ def test_attacks_that_fail_are_not_said_to_apply_to_nothing(tmp_path, capsys, mo
     def failing(run, attacks, **options):
         raise ZeroDivisionError("on purpose")
 
-    monkeypatch.setattr("cutlayer.study.work.attack_run", failing)
+    monkeypatch.setattr("cutlayer.experiment.work.attack_run", failing)
     assert audit(*QUICK, "--defence", "none", *ATTACK, "--out", tmp_path / "a") == 2
     assert f"1 attacks failed, such as {ATTACK[1]}: ZeroDivisionError: on purpose" in said(capsys)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cutlayer.cli import main
-from cutlayer.net.member import Member
+from cutlayer.net.party.member import Member
 from tests.net.finished import write_files, write_tables
 
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from cutlayer import cores
+from cutlayer.blocks import cores
 from cutlayer.crypto import PlainRows, bfv, layout, powers
 from cutlayer.crypto.context import N
 from cutlayer.errors import DataError, RunError

@@ -8,12 +8,12 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.crypto import Bfv, Paillier, PlainRows, Ring
 from cutlayer.crypto import context as context_module
 from cutlayer.crypto.context import context_of
 from cutlayer.crypto.envelope import Source
 from cutlayer.errors import ConfigError, DataError, ProtocolError
-from cutlayer.sparse import SparseRows
 from tests.crypto.reference import draw, reference, scheme_of
 
 

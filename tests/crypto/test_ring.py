@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.crypto import PlainRows, Ring
 from cutlayer.errors import ConfigError, DataError
-from cutlayer.sparse import SparseRows
 
 
 @pytest.mark.parametrize("bits", [8, 40, 48, 56])

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import cutlayer as cl
-import cutlayer.cuts.masking as masking
+import cutlayer.cuts.parts.masking as masking
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.data.task import Task
 from cutlayer.models.mlp import MLP

@@ -9,7 +9,7 @@ import cutlayer as cl
 import cutlayer.cuts
 from cutlayer import training
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
-from cutlayer.cuts.layer_ends import stretch
+from cutlayer.cuts.parts.layer_ends import stretch
 from cutlayer.data.task import Task
 from cutlayer.plan import assemble
 from cutlayer.run import Run

@@ -7,7 +7,7 @@ import torch
 import cutlayer.cuts
 from cutlayer.cut import Cut
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
-from cutlayer.cuts.layer_ends import NoiseEnd
+from cutlayer.cuts.parts.layer_ends import NoiseEnd
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.models.mlp import MLP

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from torch import nn
 
 import cutlayer as cl
-from cutlayer import words
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
-from cutlayer.cuts.floating import OpenAgreement
-from cutlayer.cuts.masking import Holder, bound_of, places_of
+from cutlayer.cuts.parts.floating import OpenAgreement
+from cutlayer.cuts.parts.masking import Holder, bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, DataError, ProtocolError
+from cutlayer.experiment import words
+from cutlayer.experiment.presets import preset
 from cutlayer.message import Kind, Phase
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
-from cutlayer.study.presets import preset
 from cutlayer.transcript import Keep, Transcript
 from tests.cuts.tables import random_task
 
@@ -100,7 +100,7 @@ def weights_of(session) -> torch.Tensor:
 
 def small_keys(monkeypatch):
     """Paillier with a key for tests: the arithmetic is the same."""
-    import cutlayer.cuts.masking as masking
+    import cutlayer.cuts.parts.masking as masking
 
     real = masking.Paillier
     monkeypatch.setattr(masking, "Paillier", lambda ring: real(ring, 512, for_tests=True))

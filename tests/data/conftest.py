@@ -3,7 +3,7 @@ import urllib.request
 import pytest
 
 from cutlayer.data.about import About
-from cutlayer.data.mnist import _DEBIAN
+from cutlayer.data.sets.mnist import _DEBIAN
 
 
 @pytest.fixture

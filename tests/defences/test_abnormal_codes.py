@@ -7,8 +7,8 @@ import torch
 
 import cutlayer as cl
 import cutlayer.defences as package
-from cutlayer.auditing import predict_with
-from cutlayer.codebook import target_codes
+from cutlayer.auditing.api import predict_with
+from cutlayer.blocks.codebook import target_codes
 from cutlayer.defence import Defence
 from cutlayer.defences import AbnormalCodes, Hash
 from cutlayer.message import Phase

@@ -10,6 +10,7 @@ from torch import nn
 
 import cutlayer as cl
 import cutlayer.defences as package
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Goal
 from cutlayer.defence import Defence, Place, Role, Setting
@@ -18,7 +19,6 @@ from cutlayer.metrics.distance import distance_correlation
 from cutlayer.plan import Plan
 from cutlayer.rng import Stream
 from cutlayer.run import Run
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
 from tests import distances

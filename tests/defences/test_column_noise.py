@@ -8,14 +8,14 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attacks import BinaryEquations, BinaryRegression, BinaryUnmask
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role, Setting
 from cutlayer.defences import ColumnNoise
 from cutlayer.errors import ConfigError
 from cutlayer.models import named
 from cutlayer.plan import Plan
-from cutlayer.sparse import SparseRows
 from cutlayer.training import train_plan
 from tests.toy import rng
 

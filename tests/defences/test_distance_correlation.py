@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutlayer as cl
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Local, Place
 from cutlayer.defences import DistanceCorrelation
 from cutlayer.errors import ConfigError
 from cutlayer.metrics import dependence
 from cutlayer.metrics.distance import distance_correlation
-from cutlayer.sparse import SparseRows
 from tests.toy import rng
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import cutlayer as cl
-from cutlayer.accountant import gaussian_epsilon
 from cutlayer.attacks import ModelCompletion
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.accountant import gaussian_epsilon
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Course, Local, Place, Role, Setting
 from cutlayer.defences import DpSgd

@@ -8,12 +8,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import cutlayer as cl
+from cutlayer.blocks.sign import laplace_like
 from cutlayer.data.task import Goal
 from cutlayer.defence import Course, Local, Place, Role, Setting
 from cutlayer.defences import GradPerturb
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
-from cutlayer.sign import laplace_like
 from cutlayer.spec import parse
 from tests.test_joint import make_task
 from tests.toy import rng

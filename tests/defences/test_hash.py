@@ -12,8 +12,8 @@ from torch.nn.functional import cross_entropy, one_hot
 import cutlayer as cl
 import cutlayer.defences as package
 from cutlayer import training
+from cutlayer.blocks.codebook import shared_codes, target_codes
 from cutlayer.checkpoint import digest
-from cutlayer.codebook import target_codes
 from cutlayer.data.task import Features, Goal
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.defences import AbnormalCodes, GaussianNoise, Hash, MaxNorm
@@ -322,7 +322,7 @@ def test_private_targets_differ_per_party_and_are_not_reachable_for_it():
     for name, book in books.items():
         view = run.view(name)
         assert not shows(view, book) and not any(type(x) is int and x == secret for x in reachable(view))
-        assert cl.codebook.shared_codes(view.manifest.defences, 3, view.manifest.seed) is None
+        assert shared_codes(view.manifest.defences, 3, view.manifest.seed) is None
         assert shows(view, run.task.features[name].values)  # the walk does find what is there
     penalty = run.session.label_party.penalties[0]
     labels = torch.tensor([0, 1])

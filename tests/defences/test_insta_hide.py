@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss, one_hot
 
 import cutlayer as cl
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Goal
 from cutlayer.defence import Local, Place, Role, Setting
 from cutlayer.defences import Instahide
@@ -18,7 +19,6 @@ from cutlayer.defences.insta_hide import MOST, Flipped, mixed, mixture
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from tests.test_joint import make_task
 from tests.toy import rng
 

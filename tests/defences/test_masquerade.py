@@ -8,7 +8,8 @@ from torch import nn
 import cutlayer as cl
 from cutlayer import training
 from cutlayer.attacks import BinaryEquations
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role, Setting
 from cutlayer.defences import GaussianNoise, Masquerade
@@ -18,7 +19,6 @@ from cutlayer.models import named
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan
 from cutlayer.rng import Stream
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
 from tests.toy import rng

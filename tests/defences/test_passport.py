@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 import cutlayer as cl
+from cutlayer.blocks.passport import PassportLayer, passport_layers, without_passports
 from cutlayer.defence import Role, Setting
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError
 from cutlayer.models.lenet import LeNet, LeNetTop
 from cutlayer.models.mlp import MLP
-from cutlayer.passport import PassportLayer, passport_layers, without_passports
 from cutlayer.rng import Stream
 
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutlayer as cl
+from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Local, Place
 from cutlayer.defences import PPDL
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
-from cutlayer.sign import laplace_like
 from cutlayer.spec import parse
 
 QUIET = 1e15  # an epsilon at which nothing is blurred

@@ -9,13 +9,13 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.attacks import ModelCompletion, ModelInversion
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Role, Setting
 from cutlayer.defences import UselessFeatures
 from cutlayer.defences.useless_features import Padded
 from cutlayer.errors import ConfigError
-from cutlayer.sparse import SparseRows
 from cutlayer.spec import parse
 from tests.test_joint import make_task
 from tests.toy import rng

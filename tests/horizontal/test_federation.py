@@ -8,20 +8,20 @@ import torch
 from torch.nn.functional import cross_entropy, one_hot
 
 import cutlayer as cl
-from cutlayer import words
 from cutlayer.attack import Target
 from cutlayer.attacks import Decoder, ModelInversion
-from cutlayer.auditing import attack_run
+from cutlayer.auditing.api import attack_run
+from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
 from cutlayer.defences.insta_hide import mixture
 from cutlayer.errors import ConfigError, DataError, Diverged
+from cutlayer.experiment import words
 from cutlayer.horizontal import Answer, federate
 from cutlayer.horizontal.client import PREDICTION_ROWS, Client
 from cutlayer.horizontal.federation import DEFAULT, Federation, client_of, server_of
 from cutlayer.message import Kind, Phase
 from cutlayer.plan import Plan
 from cutlayer.spec import find
-from cutlayer.weights import pack, places, unpack
 
 TASK = cl.data.digits(parties=1, label_party="server")
 RECIPE = cl.Recipe(batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.05)

@@ -20,13 +20,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 import cutlayer as cl
+from cutlayer.blocks.weights import pack
 from cutlayer.defences import GaussianNoise, Passport
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.horizontal import federate
 from cutlayer.horizontal.federation import Federation, server_of
 from cutlayer.horizontal.flower import _read, _written, client_app, server_app
 from cutlayer.plan import Plan
-from cutlayer.weights import pack
 from tests.net.processes import free_port, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"

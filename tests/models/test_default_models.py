@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Column, ColumnKind, Features
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.models import MLP, DeepCross, LeNet, TokenMean, default_bottom, default_top
-from cutlayer.sparse import SparseRows
 
 CATEGORY = Column("city", ColumnKind.CATEGORICAL, levels=3)
 SPARSE = SparseRows(torch.tensor([0, 2, 3]), torch.tensor([0, 6, 2]), torch.ones(3), 7)

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import cutlayer.models as models
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Column, ColumnKind, Features
 from cutlayer.errors import ConfigError
 from cutlayer.models import named
-from cutlayer.sparse import SparseRows
 
 CITY = Column("city", ColumnKind.CATEGORICAL, levels=3)
 GREY, COLOUR = (1, 28, 14), (3, 32, 16)

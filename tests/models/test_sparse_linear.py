@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
+from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.models import MLP, SparseLinear
-from cutlayer.sparse import SparseRows
 
 
 def some_rows() -> SparseRows:

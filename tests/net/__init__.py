@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from cutlayer.net import identity
-from cutlayer.net.authority import Authority
+from cutlayer.net.trust import identity
+from cutlayer.net.trust.authority import Authority
 
 
 def join(authority: Authority, folder: Path, name: str, now=None, **options) -> Path:

@@ -11,12 +11,12 @@ from safetensors.torch import save as save_tensors
 from cutlayer import checkpoint
 from cutlayer.align.psi import follow, lead
 from cutlayer.message import Batch, Phase
-from cutlayer.net.holding import source_of
-from cutlayer.net.manifest import Manifest
-from cutlayer.net.meeting import Place
-from cutlayer.net.partyfile import PartyFile, read_file
-from cutlayer.net.store import Store
-from cutlayer.net.trained import keep_for_serving
+from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.own_data import source_of
+from cutlayer.net.party.party_file import PartyFile, read_file
+from cutlayer.net.party.store import Store
+from cutlayer.net.peers.meeting import Place
+from cutlayer.net.predict.trained import keep_for_serving
 from cutlayer.plan import feature_party, label_party, part_of, training_labels
 from cutlayer.session import Session, exchange
 

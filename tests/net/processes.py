@@ -140,7 +140,7 @@ class Federation:
             self._make_keys()
 
     def _make_keys(self):
-        from cutlayer.net.authority import Authority
+        from cutlayer.net.trust.authority import Authority
         from tests.net import join
 
         authority = Authority.create(self.folder / "authority", "ours")
@@ -179,8 +179,8 @@ class Federation:
 
     def simulate(self):
         """The record of a simulation, in this process."""
-        from cutlayer.net.partyfile import read_file
-        from cutlayer.net.rehearse import rehearse
+        from cutlayer.net.party.party_file import read_file
+        from cutlayer.net.party.rehearse import rehearse
 
         return rehearse([read_file(self.write(name)) for name in self.names])
 
@@ -323,7 +323,8 @@ def _run(job):
 
 def _arrange(job):
     """Settings of one process: `quick` to notice silence, `hold` at a file, `full_after` so many."""
-    from cutlayer.net import dial, hub, store
+    from cutlayer.net.party import store
+    from cutlayer.net.peers import dial, hub
 
     if job.get("quick"):
         hub.ALIVE[:] = [(name, 1_000 if value == 5_000 else value) for name, value in hub.ALIVE]
@@ -348,14 +349,21 @@ def _import_all():
     """Whatever a party imports; nothing here may start a thread, which would not survive a fork."""
     import torch
 
-    from cutlayer import words
+    from cutlayer.experiment import words
 
     torch.set_num_threads(1)
     words.dataset("digits:parties=2")
     weights = torch.zeros(1, requires_grad=True)
     weights.grad = torch.zeros(1)
     torch.optim.Adam([weights]).step()  # imports a third of PyTorch
-    for module in ("sklearn.metrics", "gmpy2", "seal", "cutlayer.cli", "cutlayer.cli.show", "cutlayer.net.member"):
+    for module in (
+        "sklearn.metrics",
+        "gmpy2",
+        "seal",
+        "cutlayer.cli",
+        "cutlayer.cli.show",
+        "cutlayer.net.party.member",
+    ):
         with suppress(ImportError):
             __import__(module)
 

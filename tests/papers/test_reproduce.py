@@ -8,16 +8,21 @@ import pytest
 import torch
 
 import cutlayer as cl
-from cutlayer import words
 from cutlayer.attacks import recover_binary
-from cutlayer.codebook import target_codes
+from cutlayer.blocks.codebook import target_codes
 from cutlayer.data.split import recut
+from cutlayer.experiment import words
 from cutlayer.models import named
-from cutlayer.papers import binary, fedadob, fedadob_horizontal, hashvfl, jobs, sfa
-from cutlayer.papers.binary_checks import conditions, fabricated, synthetic
+from cutlayer.papers import jobs
+from cutlayer.papers.binary import tables as binary
+from cutlayer.papers.binary.checks import conditions, fabricated, synthetic
 from cutlayer.papers.cell import Cell
+from cutlayer.papers.fedadob import tables as fedadob
+from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
+from cutlayer.papers.hashvfl import tables as hashvfl
 from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
 from cutlayer.papers.reproduce import read, reproduce, row, save, tables_of
+from cutlayer.papers.sfa import tables as sfa
 from cutlayer.training import train_plan
 
 TINY = Job(data="wine:label_party=server", bottom="mlp:hidden=8", top="mlp", width=4, epochs=1, batch_size=32)
@@ -58,7 +63,9 @@ def test_every_cell_names_things_that_exist(paper, quick):
         assert kind in ("accuracy", "auc", "check") or name in (*cell.job.attacks, "strongest"), cell
         for check in cell.job.checks:
             module, _, function = check.partition(":")
-            assert callable(getattr(import_module(f"cutlayer.papers.{module}"), function))
+            assert callable(
+                getattr(import_module(f"cutlayer.papers.{module.removesuffix('_checks')}.checks"), function)
+            )
     papers = {cell.paper for cells in tables.values() for cell in cells if cell.paper is not None}
     assert PRINTED[paper] <= papers
 

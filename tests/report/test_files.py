@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from cutlayer.cli.report import report
 from cutlayer.errors import RunError
-from cutlayer.report.files import FILES, findings_csv, put, write_all
+from cutlayer.report.files import FILES, findings_csv, write_all
 from cutlayer.report.record import COLUMNS, Record
 from tests.report import synthetic
 
@@ -36,18 +36,6 @@ def test_findings_do_not_depend_on_the_order_of_work_nor_on_the_clock():
     slower = [row | {"seconds": 9.0, "train_seconds": 9.0, "step_seconds": 9.0} for row in rows]
     one, two = (findings_csv(synthetic.record(rows=r), clock=False) for r in (rows, slower))
     assert one == two and "seconds" not in one
-
-
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    put(tmp_path / "a.txt", b"old")
-
-    def full(self, content):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with pytest.raises(OSError, match="No space"):
-        put(tmp_path / "a.txt", b"new")
-    assert (tmp_path / "a.txt").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
 
 
 @pytest.mark.parametrize("empty", [Record("nothing ran"), synthetic.record(rows=[], extras={})])

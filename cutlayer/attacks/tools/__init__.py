@@ -1,0 +1,1 @@
+"""What several attacks share: reading messages, practising, replaying, optimising."""

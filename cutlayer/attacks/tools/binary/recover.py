@@ -1,0 +1,187 @@
+"""Recover: every two-valued column in the span of linear messages, in polynomial time, with what is known of the rest.
+
+Specification: binary-search, sections 1 to 6.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from cutlayer._validate import one_of, positive
+from cutlayer.attacks.tools.binary.clock import Clock
+from cutlayer.attacks.tools.binary.enumeration import binary_vectors
+from cutlayer.attacks.tools.binary.lattice import integer_columns
+from cutlayer.attacks.tools.binary.ledger import Ledger
+from cutlayer.attacks.tools.binary.noise import Rough, edge
+from cutlayer.attacks.tools.binary.polish import Bits, Floats
+from cutlayer.attacks.tools.binary.relations import NULL, relations, unknowns
+from cutlayer.attacks.tools.binary.search import Search
+from cutlayer.attacks.tools.binary.span import Span, span_of
+from cutlayer.errors import ConfigError, DataError
+from cutlayer.rng import numpy_generator
+
+Method = Literal["auto", "enumerate", "null-space", "lifted", "lattice", "noisy"]
+SMALL, QUICK = 20, 40  # ranks up to which all candidates are tried, and an exact search is a matter of seconds
+SHARE = 0.9  # unknowns per row up to which relations are solved for
+ROUNDING = 200  # squares of the rounding error that a relation may miss by
+FLOAT32, FINE = 6e-8, 1e-4  # rounding of a message; of a direction, where nothing is overlooked
+ROWS, FEWEST = 3, 4_000  # rows per unknown, and in all, that relations are solved for on
+SPEED = 3e10  # products added up in a second, on a core or two
+PLAIN = "no two-valued column lies in the span"
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Two-valued columns of a span, and how sure one may be that there are no others."""
+
+    columns: Bits  # found x rows, each up to complement, the most certain first
+    residuals: Floats  # share of each column's variance that the span leaves open
+    certified: bool | None  # True: these are all that exact messages hold. None: others may exist
+    note: str  # what is known, in a sentence
+    method: str  # the way it was found
+    rank: int  # of the centred messages
+
+
+def recover_binary(
+    embeddings: Any,
+    method: Method = "auto",
+    seconds: float = 60,
+    seed: int = 0,
+    *,
+    rank: int | None = None,
+    noise: float | None = None,
+) -> Recovered:
+    """Find the two-valued columns that messages Z = X W^T + b hold, knowing neither X nor W.
+
+    A column stands for its complement too, for the messages are centred: any bias and any coding of
+    the two values will do. "auto" tries all candidates up to rank 20, solves for quadratic relations
+    where there are rows enough (rank 132 for 10,000), and else searches; noise is recognised by
+    singular values that end in a plain and not at a cliff. `rank` and `noise` (the standard deviation)
+    are read off these unless given. `seconds` ends a search; with time left the seed decides all.
+    """
+    one_of("method", method, get_args(Method))
+    positive("seconds", seconds)
+    clock = Clock(seconds)
+    span = span_of(embeddings, centred=True, rank=rank)
+    rng = numpy_generator(seed, "binary search")
+    if method == "noisy" or noise is not None:
+        return _noisy(span, rank, noise, rng, clock)
+    if (
+        method == "auto" and rank is None and span.rank == len(span.values)
+    ):  # no cliff: noise, or no wider than the span
+        signal = edge(span.values, len(span.basis))
+        if signal is not None:
+            found = _exact(span, method, rng, clock) if span.rank <= QUICK else None
+            return found if found and len(found.columns) else _noisy(span, signal, noise, rng, clock)
+    return _exact(span, method, rng, clock)
+
+
+def _exact(span: Span, method: Method, rng: np.random.Generator, clock: Clock) -> Recovered:
+    if method == "enumerate" or (method == "auto" and span.rank <= SMALL):
+        return _enumerated(span)
+    if method == "null-space" or (method == "auto" and _solvable(span, clock.seconds)):
+        return _related(span, rng, clock)
+    if method == "lattice":
+        return _reduced(span, rng, clock)
+    return _searched(span, rng, clock)
+
+
+def _enumerated(span: Span) -> Recovered:
+    ledger = _ledger(span)
+    for bits in binary_vectors(span).T:
+        ledger.test(bits)
+    note = f"all 2^{span.rank} candidates were tried" + ("" if len(ledger) else f": {PLAIN}")
+    return _recovered(ledger, _rounding(span) < FINE or None, note, "enumerate", span.rank)
+
+
+def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route A: solve for the relations, then look for columns where they allow any."""
+    if unknowns(span.rank) > len(span.basis):
+        raise DataError(
+            f"Expected more rows than the {unknowns(span.rank)} products of rank {span.rank}, got {len(span.basis)}; "
+            "use method='lifted'."
+        )
+    points = span.basis * len(span.basis) ** 0.5
+    null = max(NULL, ROUNDING * _rounding(span) ** 2)
+    enough = max(ROWS * unknowns(span.rank), FEWEST)
+    sample = points if len(points) <= enough else points[np.sort(rng.choice(len(points), enough, replace=False))]
+    known = relations(sample, null)
+    clear = known.least > 10 * null
+    if not known.nullity:
+        return _recovered(Ledger(points), clear or None, f"nullity 0: {PLAIN}", "null-space", span.rank)
+    inside = Span(span.basis @ known.directions, span.values, centred=True)
+    ledger = _ledger(inside)
+    where = f"{known.nullity} relations confine two-valued columns to {inside.rank} of {span.rank} dimensions"
+    if inside.rank <= SMALL:
+        try:
+            for bits in binary_vectors(inside).T:
+                ledger.test(bits)
+        except DataError:  # more than can be listed
+            ledger = _ledger(inside)
+        else:
+            return _recovered(
+                ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank
+            )
+    Search(ledger, rng, clock).run()
+    return _recovered(ledger, None, f"{where}; completeness is not certified", "null-space", span.rank)
+
+
+def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route B: too few rows to solve for relations."""
+    ledger = _ledger(span)
+    Search(ledger, rng, clock).run()
+    return _recovered(
+        ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank
+    )
+
+
+def _reduced(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Route C: integer columns first, then two-valued ones in their span."""
+    whole = integer_columns(span, rng)
+    ledger = _ledger(span)
+    spread = whole[:, np.ptp(whole, axis=0) > 0]
+    if spread.shape[1]:
+        inside = span_of(spread, centred=True)
+        columns = binary_vectors(inside).T if inside.rank <= SMALL else _searched(inside, rng, clock).columns
+        for bits in columns:
+            ledger.test(bits)
+    note = f"{spread.shape[1]} integer columns span those found; others may exist"
+    return _recovered(ledger, None, note, "lattice", span.rank)
+
+
+def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Generator, clock: Clock) -> Recovered:
+    """Noise: nothing is exact, so what is found is likely, and nothing is certified."""
+    rows = len(span.basis)
+    rank = rank or edge(span.values, rows) or span.rank
+    variances = span.values**2 / rows
+    if noise is None and len(variances) == rank:
+        raise ConfigError("Expected directions without signal to tell the noise by; give noise= its deviation.")
+    level = noise**2 if noise is not None else float(variances[rank:].mean())
+    rough = Rough(span.basis[:, :rank] * rows**0.5, level / variances[:rank])
+    Search(rough, rng, clock).run()
+    note = f"noise of deviation {level**0.5:.3g}: columns are likely, not exact, and others may exist"
+    return _recovered(rough, None, note, "noisy", rank)
+
+
+def _solvable(span: Span, seconds: float) -> bool:
+    """Whether there are rows enough to solve for relations, and time, by a count of operations and not by the clock."""
+    count = unknowns(span.rank)
+    work = min(len(span.basis), max(ROWS * count, FEWEST)) * count**2
+    return count <= SHARE * len(span.basis) and work <= seconds * SPEED
+
+
+def _ledger(span: Span) -> Ledger:
+    return Ledger(span.basis * len(span.basis) ** 0.5)
+
+
+def _rounding(span: Span) -> float:
+    """Rounding of the messages over the weakest direction: the next singular value, or what float32 would make it."""
+    wider = len(span.values) > span.rank
+    return float((span.values[span.rank] if wider else FLOAT32 * span.values[0]) / span.values[span.rank - 1])
+
+
+def _recovered(ledger: Ledger | Rough, certified: bool | None, note: str, method: str, rank: int) -> Recovered:
+    residuals = np.array(ledger.residuals, dtype=np.float64)
+    order = np.argsort(residuals, kind="stable")
+    return Recovered(ledger.columns[order], residuals[order], certified, note, method, rank)

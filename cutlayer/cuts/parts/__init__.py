@@ -1,0 +1,1 @@
+"""The halves that secure cuts are made of."""

@@ -1,0 +1,1 @@
+"""Public datasets, one file each."""

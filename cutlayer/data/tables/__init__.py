@@ -1,0 +1,1 @@
+"""A user's own table: read, typed, encoded and divided among parties."""

@@ -1,0 +1,1 @@
+"""One party's process: its file, its data, its folder, its training."""

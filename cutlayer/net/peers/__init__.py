@@ -1,0 +1,1 @@
+"""The other parties: connecting, agreeing where to go on, and carrying messages."""

@@ -1,0 +1,1 @@
+"""Joint prediction from the parts that every party saved."""

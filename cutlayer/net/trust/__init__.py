@@ -1,0 +1,1 @@
+"""Who is who: keys, certificates, and strangers who are refused."""

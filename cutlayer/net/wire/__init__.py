@@ -1,0 +1,1 @@
+"""A message as bytes, and bytes in order over streams that break."""

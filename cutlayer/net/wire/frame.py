@@ -1,0 +1,232 @@
+"""Messages to bytes and back. What a peer says about a message is checked before anything is made of it.
+
+A peer may send whatever it likes, so the decoder believes nothing: types and shapes must be those that the
+manifest allows (`Allowed`), lengths must agree with shapes, and numbers must be finite. A message larger than a
+part comes in several; they are joined only as they arrive, so a peer's word alone reserves no memory.
+"""
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutlayer.cut import Shape
+from cutlayer.errors import ProtocolError
+from cutlayer.message import Kind, Message, Phase
+from cutlayer.net.wire import schema
+from cutlayer.net.wire.packet import PART as PART
+from cutlayer.net.wire.packet import Packet
+from cutlayer.wire import Encoding, decode, encode
+
+LITTLE = sys.byteorder == "little"
+DIMENSIONS = 6
+TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
+TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
+LETTERS: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float16: np.dtype("<f2"),
+    torch.float32: np.dtype("<f4"),
+    torch.float64: np.dtype("<f8"),
+    torch.int64: np.dtype("<i8"),
+    torch.uint8: np.dtype("|u1"),
+}
+CROSSED = {Encoding.HALF: torch.float16, Encoding.BITS: torch.uint8}  # as what float32 crosses
+NUMBER = {kind: number for number, word in enumerate(schema.ENUMS["Kind"]) for kind in Kind if kind.name == word} | {
+    phase: number for number, word in enumerate(schema.ENUMS["Phase"]) for phase in Phase if phase.name == word
+}
+KINDS = {number: kind for kind, number in NUMBER.items() if isinstance(kind, Kind)}
+PHASES = {number: phase for phase, number in NUMBER.items() if isinstance(phase, Phase)}
+SPELLINGS = dict(enumerate((Encoding.PLAIN, Encoding.HALF, Encoding.BITS)))
+SPELT = {encoding: number for number, encoding in SPELLINGS.items()}
+MEBI = 1 << 20
+CAPS = {  # bytes of one message, as decoded
+    Kind.EMBEDDING: 256 * MEBI,
+    Kind.GRADIENT: 256 * MEBI,
+    Kind.SETUP: 64 * MEBI,
+    Kind.CIPHER: 1024 * MEBI,
+    Kind.SHARE: 256 * MEBI,
+    Kind.POINTS: 1024 * MEBI,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What one peer may send: whose messages, for which run, and of which shape its embeddings or gradients are."""
+
+    run: bytes
+    receiver: str
+    senders: frozenset[str]  # those whose messages come over this link
+    rows: int  # at most so many in a batch
+    shape: Mapping[str, Shape] = field(default_factory=dict)  # one row of a sender's embedding, or of its gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a header says about a message, once it has been checked."""
+
+    sender: str
+    receiver: str
+    phase: Phase
+    kind: Kind
+    dtype: torch.dtype
+    encoding: Encoding
+    shape: Shape
+    parts: int
+    size: int  # bytes on the wire
+    letters: np.dtype[Any]  # of the numbers there
+
+
+class Arrived(NamedTuple):
+    """A message as it came, before the receiver says which of its batches it belongs to."""
+
+    form: Form
+    step: int
+    payload: Tensor
+
+
+class Encoder:
+    """Makes packets of messages. Most headers say what the last one to the same receiver said."""
+
+    def __init__(self, run: bytes) -> None:
+        self.run = run
+        self._last: dict[str, tuple[Any, bytes]] = {}  # by receiver: what the header says, and the header
+
+    def packets(self, message: Message) -> list[Packet]:
+        """A message as one or more packets, each with a view of its payload, to be copied at once."""
+        crossed = encode(message.payload, message.encoding)
+        numbers = np.ascontiguousarray(crossed.numpy(force=True), LETTERS[crossed.dtype])
+        data = numbers.data.cast("B") if numbers.size else memoryview(b"")
+        header, step = self._header(message, len(data)), message.batch.step
+        starts = range(0, len(data) or 1, PART)
+        return [Packet(header, data[start : start + PART], step, part) for part, start in enumerate(starts)]
+
+    def _header(self, message: Message, size: int) -> bytes:
+        """All that a message says about itself, but for its step."""
+        payload, phase = message.payload, message.batch.phase
+        says = (message.sender, phase, message.kind, message.encoding, payload.dtype, payload.shape)
+        last = self._last.get(message.receiver)
+        if last is not None and last[0] == says:
+            return last[1]
+        tensor = schema.Tensor(
+            run=self.run,
+            sender=message.sender,
+            receiver=message.receiver,
+            phase=NUMBER[phase],
+            kind=NUMBER[message.kind],
+            type=TYPES[payload.dtype],
+            spelling=SPELT[message.encoding],
+            shape=list(payload.shape),
+            parts=_parts(size),
+        )
+        header: bytes = schema.Frame(tensor=tensor).SerializeToString()
+        self._last[message.receiver] = says, header
+        return header
+
+
+def packets(message: Message, run: bytes) -> list[Packet]:
+    """One message, by itself."""
+    return Encoder(run).packets(message)
+
+
+def statement(packet: Packet) -> bytes:
+    """What a sender signs when a third party hands its message on: all of it."""
+    tensor = packet.frame.tensor
+    facts = (tensor.sender, tensor.receiver, packet.step, tensor.phase, tensor.kind, tensor.type, tensor.spelling)
+    said = repr((*facts, list(tensor.shape))).encode()
+    return bytes(tensor.run) + said + hashlib.sha256(packet.payload).digest()
+
+
+class Decoder:
+    """Puts the parts of one link's messages together. A sender finishes what it began, but what the label party hands
+    on comes between the parts of its own messages."""
+
+    def __init__(self, allowed: Allowed) -> None:
+        self.allowed = allowed
+        self.header: bytes | None = None  # the last that was checked: most messages have the same again
+        self._form: Form
+        self._begun: dict[str, tuple[tuple[bytes, int], list[bytes | memoryview]]] = {}  # by sender
+
+    def add(self, packet: Packet) -> Arrived | None:
+        """Take the next part; the whole message if this was its last."""
+        header, payload, step, part = packet[:4]
+        if header != self.header:
+            self._form, self.header = self._check(packet.frame.tensor), header
+        form = self._form
+        begun, parts = self._begun.pop(form.sender, (None, []))
+        if part != len(parts) or begun not in (None, (header, step)):
+            raise ProtocolError(f"Expected the next or the first part of a message from {form.sender}, got another.")
+        full = PART if part + 1 < form.parts else form.size - PART * part
+        if len(payload) != full:
+            raise ProtocolError(f"Expected {full} bytes in a part from {form.sender}, got {len(payload)}.")
+        parts.append(payload)
+        if len(parts) < form.parts:
+            self._begun[form.sender] = (header, step), parts
+            return None
+        return Arrived(form, step, _numbers(form, bytearray().join(parts)))  # the one copy: the tensor's own memory
+
+    def _check(self, tensor: Any) -> Form:
+        """Refuse what the manifest does not allow, by what the first part says."""
+        allowed, shape = self.allowed, tuple(tensor.shape)
+        if tensor.run != allowed.run:
+            raise ProtocolError("Expected a message of this run, got one of another.")
+        if tensor.sender not in allowed.senders:
+            raise ProtocolError(f"Expected a message of {' or '.join(sorted(allowed.senders))}, got another sender's.")
+        if tensor.kind not in KINDS or tensor.phase not in PHASES or tensor.type not in TYPE_OF:
+            raise ProtocolError(f"Expected a known kind, phase and type from {tensor.sender}, got others.")
+        kind, dtype = KINDS[tensor.kind], TYPE_OF[tensor.type]
+        if tensor.spelling not in SPELLINGS or (tensor.spelling and dtype is not torch.float32):
+            raise ProtocolError(f"Expected a known spelling from {tensor.sender}, got another.")
+        whole = prod(max(1, one) for one in shape[:DIMENSIONS])  # without rows, other dimensions still count
+        if len(shape) > DIMENSIONS or whole * dtype.itemsize > CAPS[kind]:
+            raise ProtocolError(
+                f"Expected at most {CAPS[kind] // MEBI} MiB of {kind.value} from {tensor.sender}, got more."
+            )
+        if kind in (Kind.SETUP, Kind.CIPHER, Kind.POINTS):
+            fits = dtype in (torch.uint8, torch.int64) and 1 <= len(shape) <= 2
+        elif kind is Kind.SHARE:
+            fits = dtype in (torch.int64, torch.float64) and len(shape) == 2
+        else:
+            fits = dtype is not torch.uint8 and shape[1:] == allowed.shape.get(tensor.sender, shape[1:])
+            fits = fits and 0 < (shape[0] if shape else 0) <= allowed.rows
+        if not fits:
+            raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
+        encoding = SPELLINGS[tensor.spelling]
+        size = _bytes(prod(shape), dtype, encoding)
+        if tensor.parts != _parts(size):
+            raise ProtocolError(f"Expected the first part of a message from {tensor.sender}, got another.")
+        phase = PHASES[tensor.phase]
+        letters = LETTERS[CROSSED.get(encoding, dtype)]
+        return Form(tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size, letters)
+
+
+def _parts(size: int) -> int:
+    return max(1, -(-size // PART))
+
+
+def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
+    """What `wire.encoded_size` says, without a tensor to say it of."""
+    if encoding is Encoding.BITS:
+        return -(-count // 8)
+    return count * (2 if encoding is Encoding.HALF else dtype.itemsize)
+
+
+def _numbers(form: Form, data: bytearray) -> Tensor:
+    """The tensor that a message carries; it keeps `data` as its memory where it can."""
+    if not data:
+        return torch.empty(form.shape, dtype=form.dtype)
+    numbers = np.frombuffer(data, form.letters)
+    if form.letters.kind == "f" and 0 in np.isfinite(numbers).tobytes():
+        raise ProtocolError(f"Expected finite numbers from {form.sender}, got others.")
+    if not LITTLE:
+        numbers = numbers.astype(form.letters.newbyteorder())
+    if form.encoding is not Encoding.BITS:
+        numbers = numbers.reshape(form.shape)
+    payload = torch.from_numpy(numbers)
+    if form.encoding is Encoding.PLAIN:
+        return payload
+    return decode(payload, form.encoding, torch.empty((), dtype=form.dtype).expand(form.shape))

@@ -1,0 +1,1 @@
+"""Ye et al.: feature reconstruction of binary columns."""

@@ -1,0 +1,1 @@
+"""Gu et al.: FedAdOb, horizontal."""

@@ -1,0 +1,1 @@
+"""Qiu et al.: HashVFL."""

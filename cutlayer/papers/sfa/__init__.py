@@ -1,0 +1,1 @@
+"""Cai et al.: secure forward aggregation."""

@@ -1,0 +1,1 @@
+"""Zhu et al.: VFLRecon and VFLDefender."""

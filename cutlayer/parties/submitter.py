@@ -1,0 +1,24 @@
+"""Submitter: a feature party that sends, in prediction, what an attack prepared."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from cutlayer.defence import Place
+from cutlayer.message import Batch, Talk
+from cutlayer.party import FeatureParty
+
+
+class Submitter(FeatureParty):
+    """A party that submits in prediction what it likes, in place of what its bottom says."""
+
+    def __init__(self, honest: FeatureParty, submissions: Mapping[int, Tensor]) -> None:
+        vars(self).update(vars(honest))
+        self.submissions = submissions
+
+    def talk(self, batch: Batch) -> Talk[None]:
+        """Send the prepared rows."""
+        payload = torch.stack([self.submissions[row] for row in batch.rows.tolist()]).to(batch.rows.device)
+        encoding = self.encodings[Place.EMBEDDING]
+        yield from self.cut.offer(self.name, self.roster, batch, payload, encoding)

@@ -1,0 +1,100 @@
+import io
+import lzma
+import tarfile
+
+import pytest
+import torch
+
+from cutlayer.data import Goal, imdb, load
+from cutlayer.data.sets.imdb import parse as parse_reviews
+from cutlayer.data.sets.imdb import token_task, tokens
+from cutlayer.data.sets.newsgroups import parse, tfidf_task
+from cutlayer.data.source import read_tar
+from cutlayer.errors import ConfigError, DataError
+
+
+def tar_xz(files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode("latin-1"))
+            archive.addfile(member, io.BytesIO(text.encode("latin-1")))
+    return lzma.compress(out.getvalue())
+
+
+@pytest.fixture
+def messages(put):
+    files = {
+        "20news-bydate-test/sci.space/3": "moon rocket caf\xe9",
+        "20news-bydate-train/sci.space/1": "rocket engine rocket",
+        "20news-bydate-train/alt.atheism/2": "belief reason",
+        "20news-bydate-train/README": "not a message",
+    }
+    return put("20newsgroups/20news-bydate.tar.xz", tar_xz(files))
+
+
+def test_messages_are_sorted_into_training_and_test(messages):
+    train, test = parse(read_tar(messages))
+    assert train == [("alt.atheism", "belief reason"), ("sci.space", "rocket engine rocket")]
+    assert test == [("sci.space", "moon rocket caf\xe9")]
+
+
+def test_tfidf_columns_are_dealt_out_and_sparse(messages):
+    call = {"parties": 2, "label_party": None, "seed": 0, "limit": None}
+    task = tfidf_task(call, *parse(read_tar(messages)))
+    first, second = (part.values for part in task.features.values())
+    assert first.shape == (3, 3) and second.shape == (3, 3)
+    both = torch.cat([first.to_dense(), second.to_dense()], dim=1)
+    assert torch.allclose(both.pow(2).sum(dim=1), torch.ones(3))
+    assert (both > 0).sum(dim=1).tolist() == [2, 2, 3]
+    assert task.labels.tolist() == [0, 1, 1] and task.test.tolist() == [2]
+    assert task.goal is Goal.BINARY and "leak" in task.notes[0]
+
+
+def test_too_few_messages_are_refused(messages):
+    with pytest.raises(DataError, match="11314 training and 7532 test documents for newsgroups, got 2 and 1"):
+        load("newsgroups")
+
+
+@pytest.fixture
+def reviews(put):
+    files = {
+        "aclImdb/test/pos/0_10.txt": "Good.",
+        "aclImdb/train/pos/0_9.txt": "Great film!",
+        "aclImdb/train/neg/0_3.txt": "Bad",
+        "aclImdb/train/unsup/0_0.txt": "unlabelled",
+        "aclImdb/train/labeledBow.feat": "9 0:9",
+    }
+    return put("imdb/aclImdb-labelled.tar.xz", tar_xz(files))
+
+
+def test_reviews_are_read_with_their_label(reviews):
+    train, test = parse_reviews(read_tar(reviews))
+    assert train == [(0, "Bad"), (1, "Great film!")] and test == [(1, "Good.")]
+    with pytest.raises(DataError, match="25000 training and 25000 test reviews for imdb, got 2 and 1"):
+        imdb()
+
+
+def test_each_party_holds_its_characters():
+    reviews = [(n % 2, "one two three four") for n in range(30)]
+    call = {"parties": 2, "label_party": None, "seed": 0, "limit": 10}
+    task = token_task(call | {"characters": 8, "length": 3, "vocabulary": 100}, reviews, reviews)
+    assert (len(task.train), len(task.test)) == (10, 10)
+    assert torch.equal(task.features["party1"].values[:1], tokens(["one two "], 3, 100))
+    assert torch.equal(task.features["party2"].values[:1], tokens(["three fo"], 3, 100))
+    assert task.features["party1"].values.dtype == torch.int64
+
+
+def test_tokens_are_words_and_marks_without_case():
+    numbers = tokens(["The film, the FILM", "", "a b c d e f"], 5, 50)
+    assert numbers.shape == (3, 5)
+    first = numbers[0].tolist()
+    assert first[0] == first[3] and first[1] == first[4] and len(set(first)) == 3
+    assert numbers[1].tolist() == [0] * 5
+    assert int(numbers[0].min()) >= 1 and int(numbers.max()) < 50
+
+
+def test_sizes_must_be_positive(folder):
+    with pytest.raises(ConfigError, match="Expected vocabulary=1 to be at least 2"):
+        imdb(vocabulary=1)

@@ -1,0 +1,92 @@
+"""Parties that cannot train: each says why itself, and their folders are free for a corrected run."""
+
+import json
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+
+from cutlayer.errors import ConfigError, CutlayerError
+from cutlayer.net.party.member import Member
+from tests.net.finished import write_files, write_tables
+from tests.net.processes import free_port
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two parties whose ids have nothing in common."""
+    write_tables(tmp_path)
+    shop = tmp_path / "shop.csv"
+    shop.write_text(shop.read_text().replace("\nc", "\nshopper"))
+    return tmp_path
+
+
+def member(file, said=None):
+    return Member(file, insecure=True, log=(said if said is not None else []).append)
+
+
+def close(made):
+    """Leave the folder without having run."""
+    made.ledger.close()
+    os.close(made._lock)
+
+
+def run_all(files):
+    """Run all parties in threads; what each raised, and what each said."""
+    raised, said = {}, {name: [] for name in files}
+
+    def run(name, made):
+        try:
+            made.run()
+        except CutlayerError as error:
+            raised[name] = error
+
+    threads = [threading.Thread(target=run, args=(name, member(file, said[name]))) for name, file in files.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return raised, said
+
+
+def test_too_few_common_rows_are_said_by_every_party_and_a_corrected_run_may_start_in_the_folders(folder):
+    files = write_files(folder, port=free_port(), seed=False)
+    raised, said = run_all(files)
+    sentence = "Expected at least 10 rows that all parties have, got 0: compare the ids."
+    assert {name: str(error) for name, error in raised.items()} == dict.fromkeys(files, sentence)
+    assert not any("is gone" in line for lines in said.values() for line in lines)
+    for file in files.values():
+        assert json.loads((file.folder / "manifest.json").read_text())["epochs"] == 3
+        seed = (file.folder / "private-seed").read_text()
+        close(member(replace(file, run=replace(file.run, epochs=4))))
+        assert (file.folder / "private-seed").read_text() == seed
+
+
+def test_a_party_that_stops_is_named_to_those_that_have_no_link_to_it(tmp_path):
+    parties = ("bank", "shop", "port")
+    write_tables(tmp_path, parties=parties)
+    shop = tmp_path / "shop.csv"
+    lines = [line.split(",")[0] + ",1,1,1,0,Ulm" for line in shop.read_text().splitlines()[1:]]
+    shop.write_text("\n".join(["customer,a,b,c,flag,town", *lines]) + "\n")
+    raised, said = run_all(write_files(tmp_path, parties=parties, port=free_port()))
+    assert str(raised["shop"]).endswith("that varies over the common rows, got none.")
+    assert str(raised["bank"]) == "shop stopped on an error of its own (DataError): ask shop what it said."
+    assert str(raised["port"]) == "shop stopped on an error of its own: ask shop what it said."
+    assert not any("is gone" in line for lines in said.values() for line in lines)
+
+
+@pytest.mark.parametrize("phase", ["train", "predict"])
+def test_a_folder_from_which_more_than_an_alignment_left_belongs_to_its_run(folder, phase):
+    file = write_files(folder)["bank"]
+    made = member(file)
+    made.store.keep_json("manifest", file.run.to_json())
+    made.ledger._append({"step": 0, "phase": "align", "to": "shop", "kind": "points"})
+    close(made)
+    other = replace(file, run=replace(file.run, epochs=4))
+    close(member(other))
+    made = member(file)
+    made.ledger._append({"step": 0, "phase": phase, "to": "shop", "kind": "setup"})
+    close(made)
+    with pytest.raises(ConfigError, match="holds a run with another manifest: epochs: here 4"):
+        member(other)

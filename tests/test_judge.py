@@ -13,7 +13,7 @@ from cutlayer.judge import grant, judge
 from cutlayer.metrics.baseline import best_classes, best_values
 from cutlayer.rng import generator
 from cutlayer.view import Known
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.training import train_plan
 from cutlayer.transcript import Transcript
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 
 RECIPE = cl.Recipe(epochs=4, batch_size=32)
 NOISE = (cl.defences.GaussianNoise(std=0.1),)

@@ -10,7 +10,7 @@ from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.session import batches, exchange
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 
 BATCH = Batch(0, Phase.TRAIN, torch.arange(4))
 

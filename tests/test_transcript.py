@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cutlayer as cl
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.transcript import LAST, Keep, Transcript
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 
 
 def message(step, rows, width=3, sender="b", receiver="a", kind=Kind.EMBEDDING, phase=Phase.TRAIN):

@@ -11,7 +11,7 @@ import torch
 import cutlayer as cl
 from cutlayer.auditing.api import secret_of
 from cutlayer.judge import grant
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 
 
 def reachable(root):

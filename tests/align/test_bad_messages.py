@@ -9,7 +9,7 @@ from cutlayer.align import okvs, payload
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Kind, Message
 from cutlayer.session import exchange
-from tests.align.toy import BATCH, talks
+from tests.helpers.alignment import BATCH, talks
 
 TWO = {"bank": ["idA", "idB", "idC"], "shop": ["idB", "idC", "idD", "idE"]}
 THREE = {**TWO, "gym": ["idC", "idB"]}

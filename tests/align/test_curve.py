@@ -13,7 +13,7 @@ from cutlayer.align.curve import Curve, draw_blind, draw_key, inverse
 from cutlayer.blocks import cores
 from cutlayer.crypto import needs
 from cutlayer.errors import ConfigError, ProtocolError, RunError
-from tests.align.toy import SALT
+from tests.helpers.alignment import SALT
 
 P, A, L = kernel.P, kernel.A, kernel.ORDER
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cutlayer.align import okvs
 from cutlayer.align.pairs import Pairs, shares
 from cutlayer.errors import ProtocolError, RunError
-from tests.align.toy import SALT
+from tests.helpers.alignment import SALT
 
 
 def random_bytes(rows, width=32):

@@ -13,7 +13,7 @@ from cutlayer.errors import ConfigError, DataError
 from cutlayer.message import Kind
 from cutlayer.session import exchange
 from tests.align.test_curve import L, ladder, number, on_curve
-from tests.align.toy import BATCH, SALT, align, roster, talks
+from tests.helpers.alignment import BATCH, SALT, align, roster, talks
 
 NAMES = ["bank", "shop", "clinic", "gym", "club"]
 

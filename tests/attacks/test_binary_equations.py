@@ -15,7 +15,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Manifest, Own, View, view_of
-from tests.toy import FEATURE, LABEL, OTHER, record, rng
+from tests.helpers.toy import FEATURE, LABEL, OTHER, record, rng
 
 ROWS = 300
 

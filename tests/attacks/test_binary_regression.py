@@ -8,7 +8,7 @@ from cutlayer.attacks import BinaryRegression
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Hints
 from tests.attacks.test_binary_equations import ROWS, bits, found, linear_view
-from tests.toy import FEATURE, OTHER, rng
+from tests.helpers.toy import FEATURE, OTHER, rng
 
 
 def accuracy(attack, view, truth):

@@ -6,7 +6,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import BinarySearch
 from cutlayer.errors import ConfigError, Inapplicable
 from tests.attacks.test_binary_equations import linear_view
-from tests.toy import FEATURE, OTHER, rng
+from tests.helpers.toy import FEATURE, OTHER, rng
 
 
 def missing(view, bits, **settings) -> int:

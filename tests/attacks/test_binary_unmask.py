@@ -16,7 +16,7 @@ from cutlayer.training import train_plan
 from cutlayer.view import Hints
 from tests.attacks.test_binary_equations import bits, found, linear_view
 from tests.defences.test_masquerade import make_task, plan
-from tests.toy import FEATURE, rng
+from tests.helpers.toy import FEATURE, rng
 
 
 def generator(seed=0):

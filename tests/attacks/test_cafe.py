@@ -13,7 +13,7 @@ from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.judge import grant
 from cutlayer.rng import Stream
 from cutlayer.view import Moment
-from tests.toy import FEATURE, LABEL, rng, world
+from tests.helpers.toy import FEATURE, LABEL, rng, world
 
 
 def make(*layers):

@@ -13,7 +13,7 @@ from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.spec import describe
-from tests.toy import FEATURE, digits_run, inversion_view, rng, world
+from tests.helpers.toy import FEATURE, digits_run, inversion_view, rng, world
 
 DEFENCES = (describe(Hash(bits=4), full=True),)
 CODES = shared_codes(DEFENCES, 2, 0)

@@ -12,7 +12,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, view_of
-from tests.toy import FEATURE, LABEL, ROSTER, digits_run, record, rng, world
+from tests.helpers.toy import FEATURE, LABEL, ROSTER, digits_run, record, rng, world
 
 
 def pairs_view(messages, inputs, labels, known, classes=2):

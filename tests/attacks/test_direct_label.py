@@ -8,7 +8,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import DirectLabel
 from cutlayer.auditing.api import attack_run
 from cutlayer.errors import Inapplicable
-from tests.toy import gradient_view, rng, world
+from tests.helpers.toy import gradient_view, rng, world
 
 
 def gradients(logits, labels):

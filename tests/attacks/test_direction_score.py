@@ -5,7 +5,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import DirectionScore
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.view import Known
-from tests.toy import auc, gradient_view, rng, world
+from tests.helpers.toy import auc, gradient_view, rng, world
 
 FIRST = torch.tensor([[3.0, 4.0], [-0.6, -0.8], [0.0, 0.0]])
 SECOND = torch.tensor([[4.0, -3.0], [0.0, 2.0]])

@@ -11,9 +11,9 @@ from cutlayer.plan import assemble, roster_of
 from cutlayer.rng import Stream
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Start, view_of
-from tests.cuts.layered import WIDTH, make_task, plan_of, reference, weights_of
-from tests.cuts.layered import small_keys as small_keys
-from tests.toy import record, rng
+from tests.helpers.layered import WIDTH, make_task, plan_of, reference, weights_of
+from tests.helpers.layered import small_keys as small_keys
+from tests.helpers.toy import record, rng
 
 EPOCHS, ME = 3, "p1"
 

@@ -4,7 +4,7 @@ import torch
 
 from cutlayer.attack import Form
 from cutlayer.attacks import FeatureReconstruction
-from tests.toy import FEATURE, OTHER, rng, world
+from tests.helpers.toy import FEATURE, OTHER, rng, world
 
 
 def test_it_answers_with_rows_of_the_victims_shape():

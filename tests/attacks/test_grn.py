@@ -21,7 +21,7 @@ from cutlayer.judge import grant
 from cutlayer.models import named
 from cutlayer.rng import generator
 from cutlayer.view import Own
-from tests.toy import inversion_view, rng
+from tests.helpers.toy import inversion_view, rng
 
 ROWS, TEST = 500, 300
 

@@ -12,7 +12,7 @@ from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.view import Known, Own
-from tests.toy import FEATURE, digits_run, rng, world
+from tests.helpers.toy import FEATURE, digits_run, rng, world
 
 
 def blobs(classes=3, bottom=None, shape=(4,)):

@@ -11,7 +11,7 @@ from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from cutlayer.transcript import Transcript
-from tests.toy import FEATURE, inversion_view, record, rng, world
+from tests.helpers.toy import FEATURE, inversion_view, record, rng, world
 
 
 def images(count=12, side=8):

@@ -15,7 +15,7 @@ from cutlayer.recipe import Recipe
 from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Manifest, Own, view_of
-from tests.toy import FEATURE, LABEL, NEUTRAL, digits_run, record, rng, world
+from tests.helpers.toy import FEATURE, LABEL, NEUTRAL, digits_run, record, rng, world
 
 CODES = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]])
 

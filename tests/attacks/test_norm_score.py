@@ -7,7 +7,7 @@ from cutlayer.attacks.norm_score import best_split
 from cutlayer.errors import RunError
 from cutlayer.message import Kind
 from cutlayer.transcript import Keep, Transcript
-from tests.toy import BATCH, FEATURE, LABEL, auc, gradient_view, record, rng, world
+from tests.helpers.toy import BATCH, FEATURE, LABEL, auc, gradient_view, record, rng, world
 
 
 def test_scores_are_norms_and_groups_are_steps():

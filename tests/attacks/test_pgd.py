@@ -13,7 +13,7 @@ from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.recipe import Recipe
 from cutlayer.view import Hints, Known, Manifest, Own, View
-from tests.toy import FEATURE, LABEL, NEUTRAL, OTHER, digits_run, rng, world
+from tests.helpers.toy import FEATURE, LABEL, NEUTRAL, OTHER, digits_run, rng, world
 
 
 def linear(weight):

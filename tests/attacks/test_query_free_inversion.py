@@ -20,7 +20,7 @@ from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
 from cutlayer.transcript import Transcript
 from cutlayer.view import Hints, Manifest, Own, Shadow, view_of
-from tests.toy import FEATURE, LABEL, OTHER, digits_run, record, rng, world
+from tests.helpers.toy import FEATURE, LABEL, OTHER, digits_run, record, rng, world
 
 ATTACK = QueryFreeInversion(shadow=40)
 

@@ -7,7 +7,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import Reconstruction
 from cutlayer.auditing.api import attack_run
 from cutlayer.errors import ConfigError
-from tests.toy import rng, world
+from tests.helpers.toy import rng, world
 
 
 def test_it_reads_labels_that_own_columns_do_not_tell():

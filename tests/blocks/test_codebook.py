@@ -10,7 +10,7 @@ from cutlayer.blocks.codebook import check_codes, hamming, least_bits, shared_co
 from cutlayer.defences import GaussianNoise, Hash, LabelDP
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.plan import Plan, assemble, describe_all
-from tests.test_joint import make_task
+from tests.helpers.small_task import make_task
 
 
 @pytest.mark.parametrize(

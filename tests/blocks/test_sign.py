@@ -7,7 +7,7 @@ import torch
 
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.errors import ConfigError
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 def test_zero_is_plus_one():

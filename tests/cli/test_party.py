@@ -7,7 +7,7 @@ import torch
 
 from cutlayer.cli import main
 from cutlayer.net.party.member import Member
-from tests.net.finished import write_files, write_tables
+from tests.helpers.finished_run import write_files, write_tables
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from cutlayer.attack import Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import Inapplicable
 from cutlayer.spec import describe, find, parse
-from tests.toy import Sharing, World, rng, sharing, world
+from tests.helpers.toy import Sharing, World, rng, sharing, world
 
 FOUND = find(cutlayer.attacks, Attack)
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def fitting(attack: Attack) -> tuple[World | Sharing, Guess]:
         with suppress(Inapplicable):
             if attack.applies(toy.manifest) is None:
                 return toy, attack.run(toy.view_for(attack), rng(1))
-    raise AssertionError("applies to none of the toy federations: add one to tests/toy.py")
+    raise AssertionError("applies to none of the toy federations: add one to tests/helpers/toy.py")
 
 
 def test_it_keeps_the_contract(attack):

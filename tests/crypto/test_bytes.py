@@ -16,7 +16,7 @@ import cutlayer.crypto
 from cutlayer.crypto import Bfv, Paillier, Ring
 from cutlayer.crypto.envelope import LAYOUT
 from cutlayer.errors import ConfigError, ProtocolError
-from tests.crypto.reference import scheme_of
+from tests.helpers.ciphers import scheme_of
 
 OF = (2, 3)  # the encrypted matrix
 

@@ -8,7 +8,7 @@ import pytest
 from cutlayer.crypto import layout
 from cutlayer.crypto.bfv import context_of
 from cutlayer.crypto.envelope import Form
-from tests.crypto.reference import draw
+from tests.helpers.ciphers import draw
 
 ROWS, INNER, COLUMNS = 8, 8, 64
 

@@ -14,7 +14,7 @@ from cutlayer.crypto import context as context_module
 from cutlayer.crypto.context import context_of
 from cutlayer.crypto.envelope import Source
 from cutlayer.errors import ConfigError, DataError, ProtocolError
-from tests.crypto.reference import draw, reference, scheme_of
+from tests.helpers.ciphers import draw, reference, scheme_of
 
 
 def round_trip(secret, rows, matrix, mask, for_rows=0):

@@ -14,8 +14,8 @@ from cutlayer.data.task import Task
 from cutlayer.plan import assemble
 from cutlayer.run import Run
 from cutlayer.training import train_plan
-from tests.cuts.layered import WIDTH, make_task, plan_of, recorded, reference, weights_of
-from tests.cuts.layered import small_keys as small_keys
+from tests.helpers.layered import WIDTH, make_task, plan_of, recorded, reference, weights_of
+from tests.helpers.layered import small_keys as small_keys
 
 
 @pytest.mark.parametrize(

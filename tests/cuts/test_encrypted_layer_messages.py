@@ -14,8 +14,8 @@ from cutlayer.models.mlp import MLP
 from cutlayer.plan import assemble
 from cutlayer.spec import describe, parse
 from cutlayer.transcript import Transcript
-from tests.cuts.layered import ROWS, WIDTH, make_task, plan_of, recorded
-from tests.cuts.layered import small_keys as small_keys
+from tests.helpers.layered import ROWS, WIDTH, make_task, plan_of, recorded
+from tests.helpers.layered import small_keys as small_keys
 
 
 def spread(values) -> bool:

@@ -23,7 +23,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
 from cutlayer.transcript import Keep, Transcript
-from tests.cuts.tables import random_task
+from tests.helpers.random_task import random_task
 
 ROWS, WIDTH = 64, 5
 

@@ -21,10 +21,10 @@ from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
-from tests import distances
 from tests.defences.test_hash import easy_task, here, train
-from tests.test_joint import bottom, make_task, top
-from tests.toy import rng
+from tests.helpers import distances
+from tests.helpers.small_task import bottom, make_task, top
+from tests.helpers.toy import rng
 
 BOTTOM = Setting("p1", Role.FEATURE_PARTY, "bottom", 3, rng(), 0)
 

@@ -17,7 +17,7 @@ from cutlayer.errors import ConfigError
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.training import train_plan
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 ROWS = 2000
 

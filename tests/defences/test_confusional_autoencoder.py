@@ -15,8 +15,8 @@ from cutlayer.defences import ConfusionalAutoencoder
 from cutlayer.defences.confusional_autoencoder import autoencoder, confusion
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 
 def setting(role=Role.LABEL_PARTY, part="labels", classes=3, seed=0):

@@ -13,7 +13,7 @@ from cutlayer.defences import DistanceCorrelation
 from cutlayer.errors import ConfigError
 from cutlayer.metrics import dependence
 from cutlayer.metrics.distance import distance_correlation
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 def local(inputs, labels=None):

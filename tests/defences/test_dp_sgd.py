@@ -24,8 +24,8 @@ from cutlayer.plan import Plan, assemble
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 RECIPE = Recipe(epochs=2, batch_size=16, lr=0.05, optimiser=Optimiser.SGD, momentum=0.0)
 COURSE = Course(rows=1000, batch_size=100, epochs=10, feature_parties=1, classes=2)

@@ -15,8 +15,8 @@ from cutlayer.defences import GradPerturb
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 ROWS, WIDTH, CLASSES = 5, 4, 3
 

@@ -16,7 +16,7 @@ from cutlayer.plan import Plan, assemble
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
 from tests.defences.test_hash import RECIPE, Rogue, easy_task, here, train
-from tests.test_joint import make_task
+from tests.helpers.small_task import make_task
 
 
 def test_the_penalty_by_hand():

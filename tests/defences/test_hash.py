@@ -24,10 +24,10 @@ from cutlayer.rng import Stream, generator
 from cutlayer.session import batches
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
+from tests.helpers.toy import rng
 from tests.test_run import Stop, stop_at
 from tests.test_view import reachable, shows
-from tests.toy import rng
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 

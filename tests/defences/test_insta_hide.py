@@ -19,8 +19,8 @@ from cutlayer.defences.insta_hide import MOST, Flipped, mixed, mixture
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 ROWS = torch.tensor([7, 3, 11, 5, 2, 19])

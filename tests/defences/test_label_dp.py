@@ -16,7 +16,7 @@ from cutlayer.errors import ConfigError
 from cutlayer.plan import Plan
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 def setting(classes=3, role=Role.LABEL_PARTY, seed=0):

@@ -15,7 +15,7 @@ from cutlayer.defences import Marvell
 from cutlayer.defences.marvell import solve
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 def objective(noise, u, v, d):

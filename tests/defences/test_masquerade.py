@@ -21,7 +21,7 @@ from cutlayer.plan import Plan
 from cutlayer.rng import Stream
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 ROWS, COLUMNS, WIDTH = 400, 5, 12
 

@@ -16,8 +16,8 @@ from cutlayer.defences import MutualInformation
 from cutlayer.defences.mutual_information import Bottleneck, divergence
 from cutlayer.errors import ConfigError
 from cutlayer.rng import Stream
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 

@@ -8,7 +8,7 @@ from cutlayer.defence import Local, Place
 from cutlayer.defences import OutputNoise
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
-from tests.test_joint import make_task
+from tests.helpers.small_task import make_task
 
 
 def test_noise_has_the_given_variance_at_the_logits_only(local):

@@ -17,8 +17,8 @@ from cutlayer.defences import SelfTaught
 from cutlayer.defences.self_taught import likeness, unevenness
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 

@@ -17,8 +17,8 @@ from cutlayer.defences import UselessFeatures
 from cutlayer.defences.useless_features import Padded
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
-from tests.test_joint import make_task
-from tests.toy import rng
+from tests.helpers.small_task import make_task
+from tests.helpers.toy import rng
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 

@@ -16,7 +16,7 @@ from cutlayer.defences.vote import vote
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Kind
 from cutlayer.wire import Encoding
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 def local(place=Place.EMBEDDING, **known):

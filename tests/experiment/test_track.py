@@ -7,7 +7,7 @@ import pytest
 
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.track import figures, tracked
-from tests.report import synthetic
+from tests.helpers import synthetic_record as synthetic
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from cutlayer.horizontal import federate
 from cutlayer.horizontal.federation import Federation, server_of
 from cutlayer.horizontal.flower import _read, _written, client_app, server_app
 from cutlayer.plan import Plan
-from tests.net.processes import free_port, wait_for
+from tests.helpers.processes import free_port, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 BIN = Path(sys.executable).parent

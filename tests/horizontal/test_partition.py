@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.horizontal import dirichlet, evenly
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 
 @settings(deadline=None)

@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "soak.csv")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    processes: Any = import_module("tests.net.processes")
+    processes: Any = import_module("tests.helpers.processes")
     nursery, rows, good = processes.Nursery(), list[dict[str, Any]](), True
     with tempfile.TemporaryDirectory() as folder:
         for place, (title, make) in enumerate({"tables-2": _tables, "digits-4": _digits}.items()):

@@ -13,7 +13,7 @@ from cutlayer.metrics.dependence import (
     image_distance_correlation,
     noise_control,
 )
-from tests import distances
+from tests.helpers import distances
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.net.processes import Federation, Nursery
+from tests.helpers.processes import Federation, Nursery
 
 
 @pytest.fixture(scope="session")

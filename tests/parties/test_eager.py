@@ -11,7 +11,7 @@ from cutlayer.plan import Plan, assemble
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import generator
 from cutlayer.training import train_plan
-from tests.test_joint import make_task
+from tests.helpers.small_task import make_task
 
 RECIPE = Recipe(epochs=2, batch_size=16, lr=0.05, optimiser=Optimiser.SGD, momentum=0.0)
 

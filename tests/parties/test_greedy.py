@@ -13,7 +13,7 @@ from cutlayer.party import FeatureParty
 from cutlayer.plan import Plan, assemble
 from cutlayer.run import Run, plan_json, read_record
 from cutlayer.training import train_plan
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
 from tests.test_run import Stop, stop_at
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)

@@ -6,8 +6,8 @@ from cutlayer.cli.compare import compare as verb
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.compare import compare, compare_html, overlap, summary
 from cutlayer.report.files import write_all
-from tests.report import synthetic
-from tests.report.parsed import Page
+from tests.helpers import synthetic_record as synthetic
+from tests.helpers.parsed_page import Page
 
 
 def changed():

@@ -10,7 +10,7 @@ from cutlayer.cli.report import report
 from cutlayer.errors import RunError
 from cutlayer.report.files import FILES, findings_csv, write_all
 from cutlayer.report.record import COLUMNS, Record
-from tests.report import synthetic
+from tests.helpers import synthetic_record as synthetic
 
 
 def test_all_files_hold_the_same_findings(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 from cutlayer.report.html import html
 from cutlayer.report.markdown import markdown
 from cutlayer.report.record import Record
-from tests.report import synthetic
-from tests.report.parsed import Page
+from tests.helpers import synthetic_record as synthetic
+from tests.helpers.parsed_page import Page
 
 EVIL = "</script><img src=x onerror=alert(1)><b>&\"'"
 

@@ -4,7 +4,7 @@ from PIL import Image
 
 from cutlayer.report.cells import cells
 from cutlayer.report.overview import _text, overview
-from tests.report.synthetic import record
+from tests.helpers.synthetic_record import record
 
 
 def test_the_matrix_is_one_picture_that_grows_with_the_study():

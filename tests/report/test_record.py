@@ -7,7 +7,7 @@ import pytest
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.report.cells import cells, matrix, setup_name
 from cutlayer.report.record import COLUMNS, Record
-from tests.report import synthetic
+from tests.helpers import synthetic_record as synthetic
 
 
 def test_json_and_back():

@@ -17,9 +17,9 @@ from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Manifest, Own, Start, view_of
-from tests.test_joint import bottom, make_task, top
+from tests.helpers.small_task import bottom, make_task, top
+from tests.helpers.toy import FEATURE, ROSTER, record
 from tests.test_view import shows
-from tests.toy import FEATURE, ROSTER, record
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 
 from cutlayer.errors import ConfigError, CutlayerError
 from cutlayer.net.party.member import Member
-from tests.net.finished import write_files, write_tables
-from tests.net.processes import free_port
+from tests.helpers.finished_run import write_files, write_tables
+from tests.helpers.processes import free_port
 
 
 @pytest.fixture

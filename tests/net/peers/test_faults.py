@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.net.processes import ROOT, Cable, Federation, wait_for
+from tests.helpers.processes import ROOT, Cable, Federation, wait_for
 
 LONG = {"epochs": 25, "checkpoint": 7}  # 300 steps, a second or less
 

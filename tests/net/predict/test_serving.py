@@ -30,8 +30,8 @@ from cutlayer.net.predict.serving import COUNTED, Answering
 from cutlayer.net.predict.trained import Trained
 from cutlayer.net.predict.which_rows import answer, ask
 from cutlayer.session import exchange
-from tests.net.finished import finish, write_files, write_tables
-from tests.net.processes import free_port, wait_for
+from tests.helpers.finished_run import finish, write_files, write_tables
+from tests.helpers.processes import free_port, wait_for
 
 THREE = ("bank", "shop", "tele")
 

@@ -13,7 +13,7 @@ from cutlayer.net.wire import frame, schema
 from cutlayer.net.wire.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, Allowed, Decoder, packets, statement
 from cutlayer.net.wire.packet import HEAD, ROOM, VERSION, Packet, note
 from cutlayer.wire import Encoding
-from tests.net.changes import change
+from tests.helpers.changes import change
 
 RUN = b"\x01" * 32
 ALLOWED = Allowed(RUN, "bank", frozenset(["shop"]), rows=128, shape={"shop": (16,)})

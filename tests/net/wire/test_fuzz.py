@@ -20,8 +20,8 @@ from cutlayer.net.peers.mailbox import Came, Post, Said
 from cutlayer.net.wire import frame, schema
 from cutlayer.net.wire.frame import Allowed, Decoder
 from cutlayer.net.wire.packet import VERSION, Packet, note
+from tests.helpers.changes import change
 from tests.long import fuzz
-from tests.net.changes import change
 
 HELLO = Hello("shop", "0" * 32, "1" * 32, 3, "{}", "2" * 32)
 

@@ -12,7 +12,7 @@ from torch import nn
 import cutlayer as cl
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.training import train
-from tests.toy import rng
+from tests.helpers.toy import rng
 
 ROWS, COLUMNS, WIDTH = 96, 6, 10
 

@@ -7,7 +7,7 @@ from cutlayer.attacks.tools.binary.lattice import _whole, integer_columns
 from cutlayer.attacks.tools.binary.recover import recover_binary
 from cutlayer.attacks.tools.binary.span import span_of
 from cutlayer.errors import ConfigError
-from tests.attacks.tools.binary.tables import exact, sent, table
+from tests.helpers.binary_tables import exact, sent, table
 
 
 def test_only_columns_that_are_integers_on_every_row_are_kept():

@@ -6,7 +6,7 @@ from cutlayer.attacks.tools.binary.clock import Clock
 from cutlayer.attacks.tools.binary.lift import fit, gather, measure
 from cutlayer.attacks.tools.binary.polish import unit, weights
 from cutlayer.attacks.tools.binary.span import span_of
-from tests.attacks.tools.binary.tables import table
+from tests.helpers.binary_tables import table
 
 
 def test_the_gradient_of_the_misfit_is_autograds():

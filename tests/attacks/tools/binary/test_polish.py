@@ -5,7 +5,7 @@ from cutlayer.attacks.tools.binary.ledger import Ledger
 from cutlayer.attacks.tools.binary.polish import RULES, climb, levels, lloyd, polish, unit
 from cutlayer.attacks.tools.binary.search import separate
 from cutlayer.attacks.tools.binary.span import span_of
-from tests.attacks.tools.binary.tables import exact, sent, table
+from tests.helpers.binary_tables import exact, sent, table
 
 
 def whitened(columns):

@@ -4,7 +4,7 @@ from scipy.optimize import linprog
 
 from cutlayer.attacks.tools.binary.polytope import maximise
 from cutlayer.attacks.tools.binary.span import span_of
-from tests.attacks.tools.binary.tables import table
+from tests.helpers.binary_tables import table
 
 
 def test_it_solves_the_linear_programme():

@@ -5,7 +5,7 @@ import torch
 from cutlayer.attacks.tools.binary import recover as module
 from cutlayer.attacks.tools.binary.recover import recover_binary
 from cutlayer.errors import ConfigError, DataError
-from tests.attacks.tools.binary.tables import exact, sent, table
+from tests.helpers.binary_tables import exact, sent, table
 
 
 def same(one, two):

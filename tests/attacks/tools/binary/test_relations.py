@@ -4,7 +4,7 @@ import pytest
 from cutlayer.attacks.tools.binary import relations as module
 from cutlayer.attacks.tools.binary.relations import products, relations, unknowns
 from cutlayer.attacks.tools.binary.span import span_of
-from tests.attacks.tools.binary.tables import table
+from tests.helpers.binary_tables import table
 
 
 def whitened(columns):

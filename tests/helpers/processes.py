@@ -1,7 +1,7 @@
 """A federation of real processes for tests: party files, processes that are killed, and a cable that is cut.
 
 Waiting is always for a condition, with a limit; nothing here sleeps and hopes. Imports cost seconds, so parties
-are forked from one process that has imported everything (`python -m tests.net.processes`), in milliseconds.
+are forked from one process that has imported everything (`python -m tests.helpers.processes`), in milliseconds.
 """
 
 import errno
@@ -95,7 +95,7 @@ class Nursery:
     """One process that has imported cutlayer and forks a party whenever it is told to."""
 
     def __init__(self):
-        command = [sys.executable, "-m", "tests.net.processes"]
+        command = [sys.executable, "-m", "tests.helpers.processes"]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1

@@ -11,7 +11,7 @@ from cutlayer.data.task import Task
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
 from cutlayer.transcript import Keep, Transcript
-from tests.cuts.tables import random_task
+from tests.helpers.random_task import random_task
 
 ROWS, WIDTH = 32, 3
 

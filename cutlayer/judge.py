@@ -67,15 +67,16 @@ class Finding:
     granted: str
     status: str = "done"
     reason: str = ""
-    detail: str = ""  # what one number does not say
+    detail: str = ""  # what one number does not say, in a sentence made from the figures
+    figures: Mapping[str, float] = field(default_factory=dict)  # by name: exact, columns, claimed, first, off
     seconds: float = 0.0  # that the attack took
     extras: Mapping[str, Any] = field(default_factory=dict)  # leakage per column, a ROC curve, some rows to look at
 
     def facts(self) -> dict[str, Any]:
-        """All that fits into a line of a table."""
-        found = asdict(self)
-        del found["extras"]
-        return found
+        """The finding without its extras, as JSON has it."""
+        facts = asdict(self)
+        del facts["extras"]
+        return facts
 
 
 def judge(
@@ -181,7 +182,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     if not len(rows) or not bool(torch.isfinite(values.double()).all()):
         raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
     metric: str
-    detail = ""
+    figures: dict[str, float] = {}
     extras: dict[str, Any] = {}
     if guess.form is Form.COLUMNS:
         bits, places = two_valued(_dense(secret.features[view.victim], rows).flatten(1).numpy())
@@ -191,10 +192,11 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         right = best_match(values.numpy() > 0.5, bits) == bits
         metric, value, low, high = "column accuracy", *mean_interval(right.mean(axis=1))
         baseline, name = float((0.5 + np.abs(bits.mean(axis=0) - 0.5)).mean()), "commoner value"
-        detail = f"{right.all(axis=0).sum()} of {bits.shape[1]} two-valued columns exact, {values.shape[1]} claimed"
+        exact = int(right.all(axis=0).sum())
+        figures = {"exact": exact, "columns": bits.shape[1], "claimed": values.shape[1]}
         if values.shape[1]:
             best = agreement(values[:, :1].numpy() > 0.5, with_sums(bits)).max()
-            detail += f", the first right on {best:.2%} of rows"
+            figures["first"] = round(100 * float(best), 2)
         extras = {"columns": _columns(places, right.mean(axis=0), 0.5 + np.abs(bits.mean(axis=0) - 0.5))}
     elif guess.form is Form.SUBMISSIONS:
         metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
@@ -209,7 +211,7 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         extras = _looks(truth, values.reshape(truth.shape))
         if "correlations" in extras:
             both = [np.array(matrix) for matrix in extras["correlations"].values()]
-            detail = f"correlations of columns off by {np.abs(both[0] - both[1]).mean():.3f} on average"
+            figures = {"off": round(float(np.abs(both[0] - both[1]).mean()), 3)}
     elif guess.form is Form.CLASSES:
         hits = (secret.labels[rows] == values).double().numpy()
         baseline, name = best_classes(_inputs(view, rows), told_inputs, told, secret.labels[rows])
@@ -233,9 +235,21 @@ def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
         high=high,
         rows=len(rows),
         granted=_granted(attack, view),
-        detail=detail,
+        detail=_sentence(figures),
+        figures=figures,
         extras=extras,
     )
+
+
+def _sentence(figures: Mapping[str, float]) -> str:
+    """The figures for a reader."""
+    if "off" in figures:
+        return f"correlations of columns off by {figures['off']:.3f} on average"
+    if "exact" not in figures:
+        return ""
+    first = f", the first right on {figures['first']:.2f}% of rows" if "first" in figures else ""
+    exact, columns, claimed = (figures[name] for name in ("exact", "columns", "claimed"))
+    return f"{exact} of {columns} two-valued columns exact, {claimed} claimed{first}"
 
 
 def _paired(truth: Tensor, values: Tensor, groups: Tensor) -> Tensor:

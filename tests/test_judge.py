@@ -67,6 +67,7 @@ def test_every_victim_is_scored_and_the_mean_row_is_the_baseline(run):
         assert finding.value == pytest.approx(float(truth.pow(2).mean()), rel=1e-5)
         assert finding.baseline == pytest.approx(float((truth - truth.mean(0)).pow(2).mean()), rel=1e-5)
         assert finding.baseline_name == "mean row"
+        assert finding.detail == f"correlations of columns off by {finding.figures['off']:.3f} on average"
 
 
 def test_hints_are_exactly_what_was_asked(run):
@@ -163,7 +164,8 @@ def test_audit_reports_each_defence_attack_and_seed(tmp_path):
     assert all({"value", "baseline", "low", "high", "utility", "granted", "bytes"} <= set(row) for row in report.rows)
     assert [row["seeds"] for row in report.summary()] == [2] * 4
     report.save(tmp_path / "findings.csv")
-    assert len((tmp_path / "findings.csv").read_text().splitlines()) == 9
+    lines = (tmp_path / "findings.csv").read_text().splitlines()
+    assert len(lines) == 9 and "figures" not in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -261,4 +263,5 @@ def test_columns_are_scored_up_to_complement_beside_the_commoner_value(run):
         even = float((run.task.test % 2 == 0).double().mean())
         assert first.baseline == pytest.approx((max(even, 1 - even) + 1 - 1 / count) / 2)
         assert first.detail == "1 of 2 two-valued columns exact, 1 claimed, the first right on 100.00% of rows"
+        assert first.facts()["figures"] == {"exact": 1, "columns": 2, "claimed": 1, "first": 100.0}
         assert second.status == "does not apply" and second.reason.startswith("binary-only")

@@ -172,9 +172,10 @@ class Report:
         return [_summarise(rows) for rows in groups.values()]
 
     def to_csv(self) -> str:
-        """All rows as CSV."""
+        """All rows as CSV, without the figures by name, which differ between attacks."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.rows[0]) if self.rows else ["defence", "attack", "seed"])
+        columns = [key for key in self.rows[0] if key != "figures"] if self.rows else ["defence", "attack", "seed"]
+        writer = csv.DictWriter(text, columns, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(self.rows)
         return text.getvalue()

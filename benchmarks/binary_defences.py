@@ -31,7 +31,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import cutlayer as cl
 from cutlayer.attacks.tools.binary.span import span_of
 from cutlayer.attacks.tools.reading import predicted
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role, Setting

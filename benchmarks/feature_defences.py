@@ -32,7 +32,8 @@ from torch.nn.functional import mse_loss
 import cutlayer as cl
 from cutlayer.attacks.decoder import Decoder
 from cutlayer.attacks.tools.reading import predicted
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
+from cutlayer.auditing.secret import secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.files import write_text

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.experiment import words
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal

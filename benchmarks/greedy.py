@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cutlayer import data
 from cutlayer.attacks import DirectLabel, ModelCompletion
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.plan import Plan
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.training import train_plan

@@ -43,7 +43,8 @@ import cutlayer as cl
 from cutlayer.attack import Attack, Form, Guess
 from cutlayer.attacks.gradient_clusters import GradientClusters, Seen, directions, fit
 from cutlayer.attacks.tools.reading import predicted
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
+from cutlayer.auditing.secret import secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.files import write_text

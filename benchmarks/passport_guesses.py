@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.experiment import words
 from cutlayer.files import write_text
 from cutlayer.papers.fedadob import tables as fedadob

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import cutlayer as cl
 from cutlayer.attacks.tools.binary.seen import entered
-from cutlayer.auditing.api import secret_of
+from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Task

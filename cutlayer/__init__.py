@@ -9,12 +9,12 @@ from cutlayer.version import __version__
 if TYPE_CHECKING:
     from cutlayer import attacks, data, defences, horizontal, metrics, models
     from cutlayer.attack import Asks, Attack, Form, Guess, Target
-    from cutlayer.auditing.api import Report, audit
     from cutlayer.cut import Cut
     from cutlayer.cuts.concat import Concat
     from cutlayer.cuts.sum import Sum
     from cutlayer.defence import Defence, Local, Place, Role, Setting
     from cutlayer.errors import ConfigError, CutlayerError, DataError, ProtocolError, RunError
+    from cutlayer.experiment.audit import Report, audit
     from cutlayer.judge import Finding, Secret
     from cutlayer.message import Kind, Message, Phase
     from cutlayer.plan import Plan
@@ -78,7 +78,7 @@ __all__ = [
 
 HOMES = {  # where names live; the others are packages
     "attack": "Asks, Attack, Form, Guess, Target",
-    "auditing.api": "Report, audit",
+    "experiment.audit": "Report, audit",
     "cut": "Cut",
     "cuts.concat": "Concat",
     "cuts.sum": "Sum",

@@ -7,7 +7,8 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
+from cutlayer.auditing.secret import secret_of
 from cutlayer.defence import Role
 from cutlayer.judge import grant, judge
 from cutlayer.metrics.baseline import best_classes, best_values

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cutlayer as cl
-from cutlayer.auditing.api import secret_of
+from cutlayer.auditing.secret import secret_of
 from cutlayer.judge import grant
 from tests.helpers.small_task import bottom, make_task, top
 

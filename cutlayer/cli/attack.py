@@ -28,10 +28,11 @@ def attack(
     \b
     cutlayer attack runs/digits --attack model-completion:labels=40
     """
-    from cutlayer.auditing.api import Report, attack_run, refuse_role, role_of
+    from cutlayer.auditing.attacking import attack_run, refuse_role, role_of
     from cutlayer.cli import show
     from cutlayer.errors import ConfigError
     from cutlayer.experiment import words
+    from cutlayer.experiment.audit import Report
     from cutlayer.run import Run, read_record
 
     if out is not None and out.exists():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutlayer.attack import Attack
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.data.task import Task
 from cutlayer.errors import CutlayerError
 from cutlayer.experiment import words

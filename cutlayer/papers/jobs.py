@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.errors import Diverged

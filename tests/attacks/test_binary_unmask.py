@@ -9,7 +9,7 @@ from torch import nn
 from cutlayer.attacks import BinaryEquations, BinaryUnmask
 from cutlayer.attacks.binary_unmask import distinct, left_open, pairs, planted, refitted, two_valued, whitened
 from cutlayer.attacks.tools.binary.span import span_of
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.defences import GaussianNoise, Masquerade
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.training import train_plan

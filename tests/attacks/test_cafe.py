@@ -7,7 +7,8 @@ from torch import nn
 import cutlayer as cl
 from cutlayer.attacks import Cafe
 from cutlayer.attacks.cafe import inputs_of, peeled, taken_off
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
+from cutlayer.auditing.secret import secret_of
 from cutlayer.cuts import SecureSum
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.judge import grant

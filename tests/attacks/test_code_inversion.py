@@ -8,7 +8,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import CodeInversion
 from cutlayer.attacks.code_inversion import nearest_class
 from cutlayer.attacks.tools.reading import total_variation
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, Inapplicable

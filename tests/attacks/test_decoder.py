@@ -6,7 +6,7 @@ import torch
 from cutlayer.attack import Form
 from cutlayer.attacks import Decoder
 from cutlayer.attacks.decoder import Answer, class_means
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.recipe import Recipe

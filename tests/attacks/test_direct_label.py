@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 import cutlayer as cl
 from cutlayer.attack import Form
 from cutlayer.attacks import DirectLabel
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.errors import Inapplicable
 from tests.helpers.toy import gradient_view, rng, world
 

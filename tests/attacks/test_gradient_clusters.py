@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import cutlayer as cl
 from cutlayer.attacks.gradient_clusters import RIDGE, GradientClusters, Seen, _fits, directions, fit
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 
 
 def toy(rows=600, classes=3, width=8, noise=0.05, seed=0):

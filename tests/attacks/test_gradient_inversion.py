@@ -12,7 +12,7 @@ import cutlayer as cl
 from cutlayer.attacks import GradientInversion, gradient_inversion
 from cutlayer.attacks.gradient_inversion import Problem, _chunks, _label
 from cutlayer.attacks.tools.batched_gradients import Whole, gradients
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.passport import PassportLayer
 from cutlayer.errors import ConfigError
 from cutlayer.horizontal import federate

@@ -12,7 +12,8 @@ import cutlayer as cl
 from cutlayer.attack import Form
 from cutlayer.attacks import Grn
 from cutlayer.attacks.grn import network
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
+from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task

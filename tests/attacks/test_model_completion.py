@@ -7,7 +7,7 @@ from torch import nn
 from cutlayer.attack import Asks, Form
 from cutlayer.attacks import ModelCompletion
 from cutlayer.attacks.model_completion import _average, _head, _places, interleaved, sharpen
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream

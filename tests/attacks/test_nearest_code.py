@@ -6,7 +6,7 @@ import torch
 from cutlayer.attack import Form
 from cutlayer.attacks import NearestCode
 from cutlayer.attacks.nearest_code import nearest
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.codebook import hamming, shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, RunError

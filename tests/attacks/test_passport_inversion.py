@@ -6,7 +6,7 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.attacks.passport_inversion import PassportInversion, _solve
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.passport import passport_layers
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError

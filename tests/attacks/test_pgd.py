@@ -6,7 +6,7 @@ from torch import nn
 
 from cutlayer.attack import Form
 from cutlayer.attacks import PGD
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.cuts.sum import Sum

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations
 
 from cutlayer.attack import Form
 from cutlayer.attacks import QueryFreeInversion
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Roster
 from cutlayer.cuts import SecureSum

@@ -5,7 +5,7 @@ import pytest
 import cutlayer as cl
 from cutlayer.attack import Form
 from cutlayer.attacks import Reconstruction
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.errors import ConfigError
 from tests.helpers.toy import rng, world
 

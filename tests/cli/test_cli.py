@@ -262,7 +262,9 @@ def test_attack_mistakes(capsys, tmp_path):
 def test_all_attacks_of_one_party_are_those_of_its_role(capsys, tmp_path, monkeypatch):
     assert main(["train", "--data", "wine", *FAST, "--out", str(tmp_path / "run")]) == 0
     ran = []
-    monkeypatch.setattr("cutlayer.auditing.api.attack_run", lambda run, attacks, **options: ran.extend(attacks) or [])
+    monkeypatch.setattr(
+        "cutlayer.auditing.attacking.attack_run", lambda run, attacks, **options: ran.extend(attacks) or []
+    )
     assert main(["attack", str(tmp_path / "run"), "--by", "party2"]) == 0
     assert {one.by.value for one in ran} == {"feature party"}
 

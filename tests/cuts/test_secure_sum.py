@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import cutlayer as cl
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.cuts.parts.floating import OpenAgreement
 from cutlayer.cuts.parts.masking import Holder, bound_of, places_of

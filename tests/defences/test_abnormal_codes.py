@@ -7,7 +7,7 @@ import torch
 
 import cutlayer as cl
 import cutlayer.defences as package
-from cutlayer.auditing.api import predict_with
+from cutlayer.auditing.secret import predict_with
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.defence import Defence
 from cutlayer.defences import AbnormalCodes, Hash

@@ -8,7 +8,7 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attacks import BinaryEquations, BinaryRegression, BinaryUnmask
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role, Setting

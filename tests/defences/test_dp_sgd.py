@@ -14,7 +14,7 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.attacks import ModelCompletion
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.accountant import gaussian_epsilon
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Course, Local, Place, Role, Setting

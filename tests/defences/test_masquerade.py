@@ -8,7 +8,7 @@ from torch import nn
 import cutlayer as cl
 from cutlayer import training
 from cutlayer.attacks import BinaryEquations
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role, Setting

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cutlayer as cl
 from cutlayer.attacks import GradientClusters
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Goal
 from cutlayer.defence import Course, Local, Place

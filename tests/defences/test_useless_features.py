@@ -9,7 +9,7 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.attacks import ModelCompletion, ModelInversion
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Role, Setting

@@ -13,7 +13,7 @@ import cutlayer as cl
 from cutlayer import horizontal
 from cutlayer.attack import Asks, Attack, Target
 from cutlayer.attacks.tools.practice import course
-from cutlayer.auditing.api import secret_of_client
+from cutlayer.auditing.secret import secret_of_client
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.blocks.passport import PassportLayer
 from cutlayer.blocks.sign import sign

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, one_hot
 import cutlayer as cl
 from cutlayer.attack import Target
 from cutlayer.attacks import Decoder, ModelInversion
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
 from cutlayer.defences.insta_hide import mixture

@@ -1,6 +1,6 @@
 """What FedAdOb's paper leaves out in horizontal learning: how the white box fares against every client."""
 
-from cutlayer.auditing.api import attack_run
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.experiment import words
 from cutlayer.horizontal.federation import Federated
 

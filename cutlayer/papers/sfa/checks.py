@@ -9,7 +9,7 @@ from torch import Tensor
 from cutlayer.attacks.grn import Grn
 from cutlayer.attacks.tools.binary.seen import entered, opened_to
 from cutlayer.attacks.tools.reading import latest
-from cutlayer.auditing.api import secret_of
+from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cuts.parts.masking import bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum

@@ -7,8 +7,9 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attacks.tools.practice import Reader, Records, records, relive
-from cutlayer.auditing.api import attack_run, secret_of
+from cutlayer.auditing.attacking import attack_run
 from cutlayer.auditing.rehearsal import shadow_of
+from cutlayer.auditing.secret import secret_of
 from cutlayer.cuts.concat import Concat
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.judge import grant

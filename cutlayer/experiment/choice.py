@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutlayer.report.advantage import Estimate, Standing, heat, over_seeds, standing
+from cutlayer.report.cells import setup_name
 
 Row = Mapping[str, Any]
 NONE = ("none", "")
@@ -26,8 +27,7 @@ class Option:
     @property
     def name(self) -> str:
         """As on the command line."""
-        parts = zip(self.defence.split("+"), self.strength.split("+"), strict=False)
-        return "+".join(f"{one}:{setting}" if setting else one for one, setting in parts)
+        return setup_name(self.defence, self.strength)
 
     def beats(self, other: "Option") -> bool:
         """At least as good in everything, and better in something."""

@@ -82,9 +82,18 @@ def test_seeds_are_averaged_with_their_own_baselines():
         ("hash:bits=8", ("hash", "bits=8")),
         ("hash:bits=8+max-norm", ("hash+max-norm", "bits=8+")),
         ("secure-sum+column-noise:flip=0.1", ("secure-sum+column-noise", "+flip=0.1")),
+        ("secure-sum+self-taught", ("secure-sum+self-taught", "")),
+        ("secure-sum+self-taught+ppdl", ("secure-sum+self-taught+ppdl", "")),
     ],
 )
 def test_setups_split_into_names_and_settings(setup, parts):
     assert split(setup) == parts
     (option,) = options([row(*parts, "a", 0.6, 0.9)], ("labels",))
     assert option.name == setup
+
+
+def test_a_composition_without_settings_is_recommended_by_its_whole_name():
+    rows = [row("none", "", "a", 0.9, 0.95), row("secure-sum+self-taught", "", "a", 0.5, 0.95)]
+    answer = choose(rows, ("labels",), 2.0)
+    assert answer["choice"] == "secure-sum+self-taught"
+    assert answer["why"].startswith("secure-sum+self-taught costs no accuracy")

@@ -48,7 +48,8 @@ from cutlayer.auditing.secret import secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.files import write_text
-from cutlayer.judge import Finding, grant
+from cutlayer.finding import Finding
+from cutlayer.judge import grant
 from cutlayer.message import Kind
 from cutlayer.models import named
 from cutlayer.models.defaults import default_top

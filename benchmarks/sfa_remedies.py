@@ -35,7 +35,8 @@ from cutlayer.data.task import Features, Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.experiment import words
 from cutlayer.files import write_text
-from cutlayer.judge import Finding, judge
+from cutlayer.finding import Finding
+from cutlayer.judge import judge
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.models import named
 from cutlayer.rng import generator

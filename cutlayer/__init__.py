@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from cutlayer.defence import Defence, Local, Place, Role, Setting
     from cutlayer.errors import ConfigError, CutlayerError, DataError, ProtocolError, RunError
     from cutlayer.experiment.audit import Report, audit
-    from cutlayer.judge import Finding, Secret
+    from cutlayer.finding import Finding
+    from cutlayer.judge import Secret
     from cutlayer.message import Kind, Message, Phase
     from cutlayer.plan import Plan
     from cutlayer.recipe import Constant, Cosine, Milestones, Optimiser, Recipe, Steps
@@ -84,7 +85,8 @@ HOMES = {  # where names live; the others are packages
     "cuts.sum": "Sum",
     "defence": "Defence, Local, Place, Role, Setting",
     "errors": "ConfigError, CutlayerError, DataError, ProtocolError, RunError",
-    "judge": "Finding, Secret",
+    "finding": "Finding",
+    "judge": "Secret",
     "message": "Kind, Message, Phase",
     "plan": "Plan",
     "recipe": "Constant, Cosine, Milestones, Optimiser, Recipe, Steps",

@@ -1,32 +1,15 @@
 """Attack: from a View to a Guess. The truth is elsewhere, and only `judge` holds both."""
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import ClassVar
 
 from torch import Generator, Tensor
 
 from cutlayer.defence import Role
+from cutlayer.finding import Form as Form
+from cutlayer.finding import Target as Target
 from cutlayer.spec import describe, kebab
 from cutlayer.view import Manifest, View
-
-
-class Target(Enum):
-    """What is to be learned."""
-
-    LABELS = "labels"
-    FEATURES = "features"
-    OUTCOME = "outcome"  # not learned but forced: the label party's prediction
-
-
-class Form(Enum):
-    """How a guess reads."""
-
-    CLASSES = "classes"  # a class number per row
-    SCORES = "scores"  # the higher, the more likely positive (binary)
-    VALUES = "values"  # the victim's inputs, one per row
-    COLUMNS = "columns"  # two-valued columns of the victim, rows x found, each up to complement
-    SUBMISSIONS = "submissions"  # what the attacker sends in prediction instead of its embeddings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,31 +6,23 @@ same side knowledge, but without what crossed the cut and without a trained mode
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
-from typing import Any
 
-import numpy as np
-import scipy
 import torch
 from torch import Generator, Tensor, nn
 
-from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.blocks.passport import without_passports
+from cutlayer.attack import Asks, Attack, Guess
+from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
 from cutlayer.errors import CutlayerError, Inapplicable
-from cutlayer.metrics.baseline import best_classes, best_values
-from cutlayer.metrics.columns import agreement, best_match, correlations, two_valued, with_sums
-from cutlayer.metrics.interval import mean_interval
-from cutlayer.metrics.utility import auc, roc
+from cutlayer.finding import Finding, Status, Target
+from cutlayer.metrics.forms import measure_of
+from cutlayer.metrics.measure import Case
 from cutlayer.rng import draw_anew, generator
 from cutlayer.view import Hints, Known, Moment, Shadow, View
-
-SHOWN = 8  # pictures that a finding keeps to be looked at
-COLUMNS = 500  # and columns
-PAIRS = 40  # columns whose correlations with each other it keeps
-FEW = 30  # rows: the mean of fewer is too near to each of them to be a guess at it
 
 
 @dataclass(frozen=True)
@@ -47,36 +39,6 @@ class Secret:
     shadow: Callable[[frozenset[str], int, bool, int], Shadow] | None = None
     # for these attackers so many rows outside of training, whether all models start as in the run, a seed
     course: Callable[[str, int], tuple[Moment, ...]] | None = None  # so many of a party's first training steps
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One attack's outcome. `low` and `high` bound a 95% interval over the attacked rows (or batches)."""
-
-    attack: str
-    attacker: str
-    target: str
-    victim: str
-    metric: str
-    value: float
-    baseline: float
-    baseline_name: str
-    low: float
-    high: float
-    rows: int
-    granted: str
-    status: str = "done"
-    reason: str = ""
-    detail: str = ""  # what one number does not say, in a sentence made from the figures
-    figures: Mapping[str, float] = field(default_factory=dict)  # by name: exact, columns, claimed, first, off
-    seconds: float = 0.0  # that the attack took
-    extras: Mapping[str, Any] = field(default_factory=dict)  # leakage per column, a ROC curve, some rows to look at
-
-    def facts(self) -> dict[str, Any]:
-        """The finding without its extras, as JSON has it."""
-        facts = asdict(self)
-        del facts["extras"]
-        return facts
 
 
 def judge(
@@ -99,13 +61,12 @@ def judge(
             try:
                 told = replace(view, hints=grant(attack.asks, view, secret, seed), victim=victim)
                 guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
+                seconds = round(perf_counter() - start, 3)
+                finding = replace(score(attack, told, guess, secret), seconds=seconds)
             except Inapplicable as error:
                 findings.append(_inapplicable(attack, view, str(error)))
                 continue
-            seconds = perf_counter() - start
-            finding = replace(score(attack, told, guess, secret), seconds=round(seconds, 3))
-            if finding.status == "done":
-                on_guess(attack, guess, finding)
+            on_guess(attack, guess, finding)
             findings.append(finding)
     return findings
 
@@ -127,24 +88,22 @@ def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
     """Hand out the side knowledge that an attack asks for; attacks that ask for the same get the same rows."""
     train = view.manifest.train
     others = [name for name in view.manifest.roster.order if name not in view.parties]
-    labels = _stratified(secret.labels, train, asks.labels, generator(seed, "known labels")) if asks.labels else None
-    some = (
-        train[torch.randperm(len(train), generator=generator(seed, "known rows"))[: asks.features]]
-        if asks.features
-        else None
-    )
-    shown = {v: secret.features[v] for v in others}
+    labelled = _stratified(secret.labels, train, asks.labels, generator(seed, "known labels")) if asks.labels else None
+    order = torch.randperm(len(train), generator=generator(seed, "known rows"))
+    rows = train[order[: asks.features]] if asks.features else None
+    theirs = {name: secret.features[name] for name in others}
+    bottoms = {name: secret.bottoms[name] for name in others} if asks.bottom or asks.form else {}
     return Hints(
-        labels=None if labels is None else Known(labels, secret.labels[labels]),
-        features={} if some is None else {v: Known(some, _dense(values, some)) for v, values in shown.items()},
-        bottoms={v: without_passports(secret.bottoms[v], generator(seed, "passports")) for v in others}
+        labels=None if labelled is None else Known(labelled, secret.labels[labelled]),
+        features={} if rows is None else {name: Known(rows, _dense(values, rows)) for name, values in theirs.items()},
+        bottoms={name: without_secrets(bottom, generator(seed, "passports")) for name, bottom in bottoms.items()}
         if asks.bottom
         else {},
-        forms={v: _form(secret.bottoms[v], seed, v) for v in others} if asks.form else {},
+        forms={name: _form(bottom, seed, name) for name, bottom in bottoms.items()} if asks.form else {},
         top=secret.top if asks.top else None,
         embeddings=secret.embeddings if asks.top else {},
-        shapes={v: tuple(values.shape[1:]) for v, values in shown.items()},
-        course={v: secret.course(v, asks.course) for v in others} if asks.course and secret.course else {},
+        shapes={name: tuple(values.shape[1:]) for name, values in theirs.items()},
+        course={name: secret.course(name, asks.course) for name in others} if asks.course and secret.course else {},
         shadow=secret.shadow(view.parties, asks.shadow, asks.start, seed) if asks.shadow and secret.shadow else None,
     )
 
@@ -157,7 +116,7 @@ def _form(bottom: nn.Module, seed: int, name: str) -> nn.Module:
         if key in learned and buffer.is_floating_point():  # what is not saved belongs to the form
             buffer.zero_()
     draw_anew(form, seed, "form", name)
-    return without_passports(form, generator(seed, "form", name))
+    return without_secrets(form, generator(seed, "form", name))
 
 
 def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Tensor:
@@ -174,131 +133,57 @@ def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Te
 
 def score(attack: Attack, view: View, guess: Guess, secret: Secret) -> Finding:
     """Compare a guess with the truth on rows that the attacker was not told, and with the baseline."""
-    told, told_inputs = _told(attack, view)
-    fresh = torch.ones(len(guess.rows), dtype=torch.bool) if told is None else ~torch.isin(guess.rows, told.rows)
-    rows, values = guess.rows[fresh], guess.values[fresh]
-    if len(guess.rows) and not len(rows):
-        return _inapplicable(attack, view, f"all {len(guess.rows)} rows that it guesses were told to it: ask for fewer")
-    if not len(rows) or not bool(torch.isfinite(values.double()).all()):
-        raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
-    metric: str
-    figures: dict[str, float] = {}
-    extras: dict[str, Any] = {}
-    if guess.form is Form.COLUMNS:
-        bits, places = two_valued(_dense(secret.features[view.victim], rows).flatten(1).numpy())
-        if not bits.shape[1]:
-            reason = f"binary-only: {view.victim} has no two-valued column ({values.shape[1]} claimed)"
-            return _inapplicable(attack, view, reason)
-        right = best_match(values.numpy() > 0.5, bits) == bits
-        metric, value, low, high = "column accuracy", *mean_interval(right.mean(axis=1))
-        baseline, name = float((0.5 + np.abs(bits.mean(axis=0) - 0.5)).mean()), "commoner value"
-        exact = int(right.all(axis=0).sum())
-        figures = {"exact": exact, "columns": bits.shape[1], "claimed": values.shape[1]}
-        if values.shape[1]:
-            best = agreement(values[:, :1].numpy() > 0.5, with_sums(bits)).max()
-            figures["first"] = round(100 * float(best), 2)
-        extras = {"columns": _columns(places, right.mean(axis=0), 0.5 + np.abs(bits.mean(axis=0) - 0.5))}
-    elif guess.form is Form.SUBMISSIONS:
-        metric, value, low, high, baseline, name = _forced(view, replace(guess, rows=rows, values=values), secret)
-    elif guess.form is Form.VALUES:
-        truth = _dense(secret.features[view.victim], rows)
-        if guess.unordered and guess.groups is not None:
-            values = _paired(truth, values.reshape(truth.shape), guess.groups[fresh])
-        errors = (truth - values.reshape(truth.shape)).pow(2).flatten(1).mean(1).numpy()
-        mean = _dense(secret.features[view.victim], view.manifest.train).float().mean(0) if len(rows) < FEW else None
-        baseline, name = best_values(_inputs(view, rows), told_inputs, told, truth, mean)
-        metric, value, low, high = "mse", *mean_interval(errors)
-        extras = _looks(truth, values.reshape(truth.shape))
-        if "correlations" in extras:
-            both = [np.array(matrix) for matrix in extras["correlations"].values()]
-            figures = {"off": round(float(np.abs(both[0] - both[1]).mean()), 3)}
-    elif guess.form is Form.CLASSES:
-        hits = (secret.labels[rows] == values).double().numpy()
-        baseline, name = best_classes(_inputs(view, rows), told_inputs, told, secret.labels[rows])
-        metric, value, low, high = "accuracy", *mean_interval(hits)
-    else:
-        groups = None if guess.groups is None else guess.groups[fresh].numpy()
-        per_batch = _aucs(secret.labels[rows].numpy(), values.double().numpy(), groups)
-        baseline, name = 0.5, "chance"
-        extras = {"roc": roc(secret.labels[rows].numpy() == 1, values.double().numpy())}
-        metric, value, low, high = "auc", *mean_interval(per_batch)
+    measure, case = measure_of(guess.form), _case(attack, view, guess, secret)
+    result = measure.score(case)
     return Finding(
         attack=attack.describe(),
-        attacker="+".join(sorted(view.parties)),
-        target=attack.target.value,
+        attacker=_attackers(view),
+        target=attack.target,
         victim=view.victim,
-        metric=metric,
-        value=value,
-        baseline=baseline,
-        baseline_name=name,
-        low=low,
-        high=high,
-        rows=len(rows),
+        metric=measure.metric,
+        value=result.value,
+        baseline=result.baseline,
+        baseline_name=result.baseline_name,
+        low=result.low,
+        high=result.high,
+        rows=len(case.guess.rows),
         granted=_granted(attack, view),
-        detail=_sentence(figures),
-        figures=figures,
-        extras=extras,
+        detail=measure.sentence(result.figures),
+        figures=result.figures,
+        extras=result.extras,
     )
 
 
-def _sentence(figures: Mapping[str, float]) -> str:
-    """The figures for a reader."""
-    if "off" in figures:
-        return f"correlations of columns off by {figures['off']:.3f} on average"
-    if "exact" not in figures:
-        return ""
-    first = f", the first right on {figures['first']:.2f}% of rows" if "first" in figures else ""
-    exact, columns, claimed = (figures[name] for name in ("exact", "columns", "claimed"))
-    return f"{exact} of {columns} two-valued columns exact, {claimed} claimed{first}"
-
-
-def _paired(truth: Tensor, values: Tensor, groups: Tensor) -> Tensor:
-    """Values in the order in which they fit the truth best, group by group."""
-    found = values.clone()
-    for group in groups.unique():
-        here = (groups == group).nonzero()[:, 0]
-        apart = torch.cdist(truth[here].flatten(1).double(), values[here].flatten(1).double()).square()
-        found[here] = values[here[torch.from_numpy(scipy.optimize.linear_sum_assignment(apart.numpy())[1])]]
-    return found
-
-
-def _columns(places: Iterable[int], values: Any, baselines: Any) -> dict[str, list[float]]:
-    """Leakage per input column: where it stands, how well it was guessed, and how well without the view."""
-    rounded = [[round(float(one), 6) for one in some] for some in (values, baselines)]
-    return {"places": [int(place) for place in places], "value": rounded[0], "baseline": rounded[1]}
-
-
-def _looks(truth: Tensor, guess: Tensor) -> dict[str, Any]:
-    """Of pictures a few to look at; of columns the error of each beside its variance, and how they go together."""
-    if truth.dim() == 4:
-        return {"shown": {"truth": truth[:SHOWN].tolist(), "guess": guess[:SHOWN].tolist()}}
-    if truth.dim() != 2 or truth.shape[1] > COLUMNS:
-        return {}
-    errors = (truth - guess).pow(2).mean(dim=0)
-    found: dict[str, Any] = {"columns": _columns(range(truth.shape[1]), errors, truth.var(dim=0, unbiased=False))}
-    if 1 < truth.shape[1] <= PAIRS:
-        found["correlations"] = {"truth": correlations(truth.numpy()), "guess": correlations(guess.numpy())}
-    return found
-
-
-def _forced(view: View, guess: Guess, secret: Secret) -> tuple[str, float, float, float, float, str]:
-    """How often submissions bring about the wanted class, beside how often it comes about honestly."""
-    if secret.predict is None:
-        raise CutlayerError("Expected a run that can predict, to score submissions.")
-    forced, flagged = secret.predict(guess.rows, {view.attacker: guess.values})
-    honest, _ = secret.predict(guess.rows, {})
-    hits = (forced.argmax(dim=1) == guess.wanted).double().numpy()
-    baseline = float((honest.argmax(dim=1) == guess.wanted).double().mean())
-    note = f"honest submissions; {int(flagged.sum())} of {len(flagged)} rows flagged"
-    return "success", *mean_interval(hits), baseline, note
+def _case(attack: Attack, view: View, guess: Guess, secret: Secret) -> Case:
+    """The part of a guess that the attacker was not told, beside the truth."""
+    known, known_own = _known(attack, view)
+    fresh = torch.ones(len(guess.rows), dtype=torch.bool) if known is None else ~torch.isin(guess.rows, known.rows)
+    rows, values = guess.rows[fresh], guess.values[fresh]
+    if len(guess.rows) and not len(rows):
+        raise Inapplicable(f"all {len(guess.rows)} rows that it guesses were told to it: ask for fewer")
+    if not len(rows) or not bool(torch.isfinite(values.double()).all()):
+        raise CutlayerError(f"Expected {attack.name} to return one finite guess per row; got {len(rows)} rows.")
+    groups = None if guess.groups is None else guess.groups[fresh]
+    return Case(
+        guess=replace(guess, rows=rows, values=values, groups=groups),
+        attacker=view.attacker,
+        victim=view.victim,
+        labels=secret.labels[rows],
+        features=lambda: _dense(secret.features[view.victim], rows),
+        mean=lambda: _dense(secret.features[view.victim], view.manifest.train).float().mean(0),
+        own=lambda: _own(view, rows),
+        known=known,
+        known_own=known_own,
+        predict=None if secret.predict is None else partial(secret.predict, rows),
+    )
 
 
 def _inapplicable(attack: Attack, view: View, reason: str) -> Finding:
     nan = float("nan")
     return Finding(
         attack=attack.describe(),
-        attacker="+".join(sorted(view.parties)),
-        target=attack.target.value,
+        attacker=_attackers(view),
+        target=attack.target,
         victim="",
         metric="",
         value=nan,
@@ -308,43 +193,36 @@ def _inapplicable(attack: Attack, view: View, reason: str) -> Finding:
         high=nan,
         rows=0,
         granted=str(attack.asks),
-        status="does not apply",
+        status=Status.DOES_NOT_APPLY,
         reason=reason,
     )
 
 
-def _aucs(
-    labels: np.ndarray[Any, Any], scores: np.ndarray[Any, Any], groups: np.ndarray[Any, Any] | None
-) -> np.ndarray[Any, Any]:
-    """AUC per batch; batches that lack a class are skipped (baselines.md section 2)."""
-    if groups is None:
-        return np.array([auc(labels == 1, scores)])
-    found = np.array([auc(labels[groups == g] == 1, scores[groups == g]) for g in np.unique(groups)])
-    return np.asarray(found[~np.isnan(found)])
+def _attackers(view: View) -> str:
+    return "+".join(sorted(view.parties))
 
 
 def _dense(values: Tensor | SparseRows, rows: Tensor) -> Tensor:
-    chosen = values.index_select(0, rows)
-    return chosen.to_dense()
+    return values.index_select(0, rows).to_dense()
 
 
-def _inputs(view: View, rows: Tensor) -> Tensor | None:
+def _own(view: View, rows: Tensor) -> Tensor | None:
     """The attacker's own columns of these rows, flat."""
-    own = [o.features for o in view.own.values() if o.features is not None]
-    if not own or any(isinstance(values, SparseRows) for values in own):
+    held = [own.features for own in view.own.values() if own.features is not None]
+    if not held or any(isinstance(values, SparseRows) for values in held):
         return None
-    return torch.cat([_dense(values, rows).flatten(1).float() for values in own], dim=1)
+    return torch.cat([_dense(values, rows).flatten(1).float() for values in held], dim=1)
 
 
-def _told(attack: Attack, view: View) -> tuple[Known | None, Tensor | None]:
+def _known(attack: Attack, view: View) -> tuple[Known | None, Tensor | None]:
     """What the attacker was told of the secret, for some rows, and its own columns of those."""
     shadow, labels = view.hints.shadow, attack.target is Target.LABELS
-    told = view.hints.labels if labels else view.hints.features.get(view.victim)
-    if told is not None or shadow is None:
-        return told, None if told is None else _inputs(view, told.rows)
-    own = [shadow.features[name].flatten(1).float() for name in sorted(view.own) if name in shadow.features]
+    known = view.hints.labels if labels else view.hints.features.get(view.victim)
+    if known is not None or shadow is None:
+        return known, None if known is None else _own(view, known.rows)
+    held = [shadow.features[name].flatten(1).float() for name in sorted(view.own) if name in shadow.features]
     values = shadow.labels if labels else shadow.features[view.victim]
-    return Known(shadow.rows, values), torch.cat(own, dim=1) if own else None
+    return Known(shadow.rows, values), torch.cat(held, dim=1) if held else None
 
 
 def _granted(attack: Attack, view: View) -> str:

@@ -167,7 +167,7 @@ class GradientInversion(Attack):
                 labels[:, label] = SURE
             for layer in passport_layers(model):  # guessed once
                 layer.given = None
-                layer.forget(generator(int(torch.randint(2**62, (), device=device)), "guess"))
+                layer.forget_secret(generator(int(torch.randint(2**62, (), device=device)), "guess"))
                 layer.given = layer.factors(layer_input(model.bottom, layer, rows))
             factors = [torch.stack(layer.given) for layer in passport_layers(model) if layer.given is not None]
             made.append(Problem(rows, labels, label is not None, weights, factors, wanted))

@@ -102,7 +102,7 @@ class PassportInversion(Attack):
     def _guess(self, bottom: nn.Module, start: Tensor, target: Tensor) -> tuple[Tensor, float]:
         """Guess passports, and search for rows under them; the rows and their mean objective."""
         for layer in passport_layers(bottom):
-            layer.forget(generator(int(torch.randint(2**62, ())), "guess"))
+            layer.forget_secret(generator(int(torch.randint(2**62, ())), "guess"))
         x = invert(bottom, start[None], target, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
         with torch.no_grad():
             return x, float(misfit(bottom, x, target, tv=self.tv, l2=self.l2).mean())
@@ -114,7 +114,7 @@ class PassportInversion(Attack):
         seen: list[Tensor] = []
         handle = layer.norm.register_forward_hook(lambda module, inputs, output: seen.append(output))
         layer.given = None
-        layer.forget(generator(int(torch.randint(2**62, ())), "guess"))
+        layer.forget_secret(generator(int(torch.randint(2**62, ())), "guess"))
         with torch.no_grad():
             inside = layer_input(bottom, layer, start[:1])
             drawn = [layer.factors(inside) for _ in range(int(groups.max()) + 1)]

@@ -10,8 +10,9 @@ from cutlayer.auditing.secret import secret_of, secret_of_client
 from cutlayer.data.task import Task
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
+from cutlayer.finding import Finding
 from cutlayer.horizontal.federation import Federated
-from cutlayer.judge import Finding, judge
+from cutlayer.judge import judge
 from cutlayer.run import Run
 from cutlayer.training import using_threads
 from cutlayer.view import View

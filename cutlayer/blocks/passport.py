@@ -5,7 +5,6 @@ batch, in training and in prediction, each channel around a secret mean; T is a 
 along all three paths. The secret means are saved with the weights: a model with quite other means is another model.
 """
 
-import copy
 from math import sqrt
 
 import torch
@@ -55,10 +54,10 @@ class PassportLayer(nn.Module):
         self.register_buffer("means", torch.empty(2, inner.weight.shape[1]))
         self.register_buffer("size", torch.zeros(2, dtype=torch.int64))
         self.given: tuple[Tensor, Tensor] | None = None  # gamma and beta, where somebody knows or tries them
-        self.forget(rng)
+        self.forget_secret(rng)
 
-    def forget(self, rng: Generator) -> None:
-        """Draw other secret means: what somebody has to do who knows everything else."""
+    def forget_secret(self, rng: Generator) -> None:
+        """Draw other secret means, as somebody has to who knows everything else."""
         drawn = torch.rand(self.means.shape, generator=rng)
         self.means.copy_(self.mean_range * ((1 - 2 * drawn) if self.centred else -drawn).to(self.means))
 
@@ -89,7 +88,8 @@ class PassportLayer(nn.Module):
         self._check(inputs)
         output = self.norm(self.weigh(inputs))
         gamma, beta = (
-            one.view(*one.shape, *[1] * (output.dim() - one.dim() - (one.dim() == 1))) for one in self.factors(inputs)
+            factor.view(*factor.shape, *[1] * (output.dim() - factor.dim() - (factor.dim() == 1)))
+            for factor in self.factors(inputs)
         )
         shifted: Tensor = gamma * output + beta
         return shifted
@@ -120,11 +120,3 @@ def layer_input(model: nn.Module, layer: PassportLayer, rows: Tensor) -> Tensor:
     model(rows)
     handle.remove()
     return seen[0]
-
-
-def without_passports(model: nn.Module, rng: Generator) -> nn.Module:
-    """A copy of a model as others may come to know it: all weights, and guesses in place of secret means."""
-    model = copy.deepcopy(model)
-    for layer in passport_layers(model):
-        layer.forget(rng)
-    return model

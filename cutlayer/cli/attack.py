@@ -33,6 +33,7 @@ def attack(
     from cutlayer.errors import ConfigError
     from cutlayer.experiment import words
     from cutlayer.experiment.audit import Report
+    from cutlayer.finding import Status
     from cutlayer.run import Run, read_record
 
     if out is not None and out.exists():
@@ -58,7 +59,7 @@ def attack(
     if json:
         show.dump({"run": str(run), "accuracy": opened.metrics.get("accuracy"), "findings": rows})
         return
-    done = [finding for finding in findings if finding.status == "done"]
+    done = [finding for finding in findings if finding.status is Status.DONE]
     lines = [
         (
             finding.attack,
@@ -74,6 +75,6 @@ def attack(
     for finding in findings:
         if finding.detail:
             typer.echo(f"{finding.attack} on {finding.victim}: {finding.detail}")
-        if finding.status != "done":
+        if finding.status is not Status.DONE:
             typer.echo(f"{finding.attack} {finding.status}: {finding.reason}")
     typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")

@@ -16,8 +16,8 @@ from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError
 from cutlayer.files import write_text
+from cutlayer.finding import Finding
 from cutlayer.horizontal.federation import Federated
-from cutlayer.judge import Finding
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.report.html import html
 from cutlayer.report.record import COLUMNS, WORDS, Record

@@ -15,13 +15,12 @@ from cutlayer.data.task import Task
 from cutlayer.errors import CutlayerError
 from cutlayer.experiment import words
 from cutlayer.experiment.study import Study, study_again
-from cutlayer.judge import Finding
+from cutlayer.finding import Finding, Status
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.training import train_plan
 
 ANY = ("norm-score",)  # a study has attacks; which, does not matter for its data
-APPLIES_NOT, FAILED = "does not apply", "failed"
 
 
 def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequence[str]) -> dict[str, Any]:
@@ -31,9 +30,9 @@ def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequ
         task = _task(study.data, json.dumps(dict(study.table)))
         run = train_plan(task, study.plan(setup, seed), keep="ends")
     except CutlayerError as error:
-        return {attack: _none(attack, APPLIES_NOT, str(error)) for attack in attacks}
+        return {attack: _none(attack, Status.DOES_NOT_APPLY, str(error)) for attack in attacks}
     except Exception as error:
-        return {attack: _none(attack, FAILED, f"{type(error).__name__}: {error}") for attack in attacks}
+        return {attack: _none(attack, Status.FAILED, f"{type(error).__name__}: {error}") for attack in attacks}
     return {attack: _attacked(run, attack, seed) for attack in attacks}
 
 
@@ -51,9 +50,9 @@ def _attacked(run: Run, spelling: str, seed: int) -> dict[str, Any]:
     try:
         findings = attack_run(run, [attack], seed=seed)
     except Exception as error:
-        return _none(spelling, FAILED, f"{type(error).__name__}: {error}") | _utility(run)
+        return _none(spelling, Status.FAILED, f"{type(error).__name__}: {error}") | _utility(run)
     if not findings:
-        return _none(spelling, APPLIES_NOT, "there is nobody to attack") | _utility(run)
+        return _none(spelling, Status.DOES_NOT_APPLY, "there is nobody to attack") | _utility(run)
     return {"rows": [_row(run.task, attack, finding) for finding in findings], **_utility(run)}
 
 
@@ -92,9 +91,14 @@ def _utility(run: Run) -> dict[str, Any]:
     }
 
 
-def _none(attack: str, status: str, reason: str) -> dict[str, Any]:
+def _none(attack: str, status: Status, reason: str) -> dict[str, Any]:
     (one,) = words.attacks([attack])
-    row = {"attack": one.describe(), "target": one.target.value, "status": status, "reason": " ".join(reason.split())}
+    row = {
+        "attack": one.describe(),
+        "target": one.target.value,
+        "status": status.value,
+        "reason": " ".join(reason.split()),
+    }
     return {"rows": [row]}
 
 

@@ -4,18 +4,22 @@ Several ordinary learners are tried and the best on the truth is taken, so that 
 never praised for what anyone could have done.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_ROWS = 20_000  # scored rows: enough for three digits
 
 
-class Pairs(Protocol):
+class KnownRows(Protocol):
     """Rows whose truth the attacker was told."""
 
     @property
@@ -23,21 +27,21 @@ class Pairs(Protocol):
         """The truth of those rows."""
 
 
-Guess = Callable[..., tuple[float, str]]
+Baseline = Callable[..., tuple[float, str]]  # how good, and by which learner
 
 
-def remembered(guess: Guess) -> Guess:
+def remembered(baseline: Baseline) -> Baseline:
     """Do the same work once: a study asks for the same baseline under every defence."""
-    found: dict[bytes, tuple[float, str]] = {}
+    known_results: dict[bytes, tuple[float, str]] = {}
 
-    @wraps(guess)
+    @wraps(baseline)
     def once(
-        inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, *truth: Tensor | None
+        inputs: Tensor | None, known_inputs: Tensor | None, known: KnownRows | None, *truth: Tensor | None
     ) -> tuple[float, str]:
         key = _digest(inputs, known_inputs, None if known is None else known.values, *truth)
-        if key not in found:
-            found[key] = guess(inputs, known_inputs, known, *truth)
-        return found[key]
+        if key not in known_results:
+            known_results[key] = baseline(inputs, known_inputs, known, *truth)
+        return known_results[key]
 
     return once
 
@@ -53,7 +57,7 @@ def _digest(*parts: Tensor | None) -> bytes:
 
 @remembered
 def best_classes(
-    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor
+    inputs: Tensor | None, known_inputs: Tensor | None, known: KnownRows | None, truth: Tensor
 ) -> tuple[float, str]:
     """Best accuracy of the majority class and, with labelled rows, of three learners on the own columns."""
     labels = truth.numpy()
@@ -65,7 +69,7 @@ def best_classes(
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        some = slice(0, MOST_ROWS)
+        scored = slice(0, MOST_ROWS)
         x, y = known_inputs.numpy(), known.values.numpy()
         learners: dict[str, Any] = {
             "logistic regression on own columns": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
@@ -74,7 +78,7 @@ def best_classes(
         }
         if len(np.unique(y)) > 1:
             for name, learner in learners.items():
-                right = learner.fit(x, y).predict(inputs[some].numpy()) == labels[some]
+                right = learner.fit(x, y).predict(inputs[scored].numpy()) == labels[scored]
                 guesses[name] = float(np.mean(right))
     name = max(guesses, key=lambda key: guesses[key])
     return guesses[name], name
@@ -82,13 +86,19 @@ def best_classes(
 
 @remembered
 def best_values(
-    inputs: Tensor | None, known_inputs: Tensor | None, known: Pairs | None, truth: Tensor, mean: Tensor | None = None
+    inputs: Tensor | None,
+    known_inputs: Tensor | None,
+    known: KnownRows | None,
+    truth: Tensor,
+    mean: Tensor | None = None,
 ) -> tuple[float, str]:
-    """Least squared error of the mean row and, with known rows, of two learners on the own columns. The mean is that of
-    the rows themselves, unless they are too few and it is given."""
+    """Least squared error of the mean row and, with known rows, of two learners on the own columns.
+
+    The mean is that of the rows themselves, unless they are too few and it is given.
+    """
     flat = truth.flatten(1).double()
-    usual = flat.mean(0) if mean is None else mean.flatten().double()
-    guesses = {"mean row": float((flat - usual).pow(2).mean())}
+    typical = flat.mean(0) if mean is None else mean.flatten().double()
+    guesses = {"mean row": float((flat - typical).pow(2).mean())}
     if inputs is not None and known_inputs is not None and known is not None:
         from sklearn.ensemble import ExtraTreesRegressor
         from sklearn.linear_model import RidgeCV

@@ -9,7 +9,7 @@ ROOT = Path(cutlayer.__file__).parent
 
 LAYERS = {
     0: ("errors", "_validate", "version", "files", "progress", "rng", "spec", "wire", "message", "blocks", "crypto"),
-    1: ("transcript", "cut", "defence", "recipe", "view", "attack", "metrics"),
+    1: ("transcript", "cut", "defence", "recipe", "view", "finding", "attack", "metrics"),
     2: ("party", "parties", "cuts", "defences", "attacks", "align"),
     3: ("session", "checkpoint", "data", "models", "plan", "judge"),
     4: ("run", "training", "auditing", "report", "experiment", "papers", "bench", "net", "horizontal"),

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import cutlayer as cl
-from cutlayer.blocks.passport import PassportLayer, passport_layers, without_passports
+from cutlayer.blocks.passport import PassportLayer, passport_layers
+from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.defence import Role, Setting
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError
@@ -107,7 +108,7 @@ def test_means_are_negative_secret_and_kept_with_the_weights():
     assert not torch.allclose(layer.means, different.means)
     other.load_state_dict(bottom.state_dict())
     assert torch.equal(layer.means, different.means)
-    told = without_passports(bottom, rng(3))
+    told = without_secrets(bottom, rng(3))
     assert not torch.allclose(passport_layers(told)[0].means, layer.means)
     assert torch.equal(passport_layers(told)[0].inner.weight, layer.inner.weight)
 

@@ -18,7 +18,7 @@ from torch.nn.utils import vector_to_parameters
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack
-from cutlayer.blocks.passport import without_passports
+from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
@@ -93,7 +93,7 @@ def course(view: View, count: int) -> tuple[Moment, ...]:
     start, moments = view.own[view.attacker].start, list[Moment]()
     for step in islice(relive(view, first_only=True), count):
         assert start is not None  # or there was nothing to relive
-        bottom = without_passports(start().bottom.cpu(), generator(0, "passports"))
+        bottom = without_secrets(start().bottom.cpu(), generator(0, "passports"))
         learned = {name: p for name, p in bottom.named_parameters() if p.requires_grad}
         vector_to_parameters(step.weights, learned.values())
         parts = step.slopes.split([p.numel() for p in learned.values()])

@@ -1,6 +1,8 @@
 """The documentation is true: its code runs, its links lead somewhere, and it names everything there is."""
 
 import csv
+import importlib.util
+import inspect
 import random
 import re
 import shlex
@@ -12,9 +14,11 @@ import pytest
 import torch
 
 import cutlayer.attacks
+import cutlayer.cuts
 import cutlayer.defences
 from cutlayer.attack import Attack
 from cutlayer.cli import main
+from cutlayer.cut import Cut
 from cutlayer.defence import Defence
 from cutlayer.spec import find
 
@@ -23,6 +27,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = ("README.md", "docs/tutorial-*.md", "docs/how-to-*.md")
 EXECUTED = [page for pattern in RUN for page in sorted(ROOT.glob(pattern))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_specification = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+generate = importlib.util.module_from_spec(_specification)
+_specification.loader.exec_module(generate)
+SPECIFICATION = re.compile(r"^ *Specification: ((?:.+\n)+?)(?= *(?:\w[\w ]*:|\"|$))", re.MULTILINE)
 COMMANDS = (("cutlayer",), ("python", "-m", "cutlayer"))  # others, such as make, are not run
 
 
@@ -115,13 +123,67 @@ def test_pages_with_code_are_found():
     assert sum(len(blocks(page)) for page in EXECUTED) > 15
 
 
-@pytest.mark.parametrize(
-    ("page", "package", "base"),
-    [("ref-attacks.md", cutlayer.attacks, Attack), ("ref-defences.md", cutlayer.defences, Defence)],
-)
-def test_every_attack_and_defence_is_documented(page, package, base):
-    text = (ROOT / "docs" / page).read_text()
-    assert [plug_in for plug_in in find(package, base) if f"`{plug_in}`" not in text] == []
+@pytest.mark.parametrize("page", generate.PAGES)
+def test_reference_pages_are_what_docstrings_say(page):
+    assert (ROOT / "docs" / page).read_text() == generate.renewed(page), (
+        "renew it: PYTHONPATH=. python docs/generate.py"
+    )
+
+
+def test_every_plug_in_has_its_labelled_paragraphs_and_explains_its_settings():
+    both = ("Specification", "Paper")
+    for package, base, labels in (
+        (cutlayer.attacks, Attack, ("Sees", "Needs", *both)),
+        (cutlayer.defences, Defence, ("Protects", "Guarantee", "Does not hide", *both)),
+        (cutlayer.cuts, Cut, ("Protects", "Guarantee", "Does not hide", "Paper")),
+    ):
+        for plug_in, cls in find(package, base).items():
+            labelled = generate.read_docstring(cls).labelled
+            assert [label for label in labels if not labelled.get(label)] == [], plug_in
+            settings = inspect.signature(cls).parameters
+            missing = [setting for setting in settings if not re.search(rf"`{setting}[`=]|\b{setting}=", cls.__doc__)]
+            assert missing == [], f"{plug_in}: the docstring does not say what these settings do"
+
+
+def test_a_docstring_is_read_by_its_labels():
+    class Sample:
+        """Hide it.
+
+        With `k` rows.
+
+        Protects: labels; the label party
+        applies it.
+        Guarantee: none.
+        """
+
+    docstring = generate.read_docstring(Sample)
+    assert docstring.paragraphs == ("Hide it.", "With `k` rows.")
+    assert docstring.labelled == {"Protects": "labels; the label party applies it.", "Guarantee": "none."}
+
+
+def test_wrapped_prose_never_turns_into_a_list():
+    words = ["word"] * 23 + ["3", "-", "flip", "+", "more"]
+    for start in range(20):
+        lines = generate.wrap(" ".join(words[start:] * 9)).splitlines()
+        assert max(map(len, lines)) <= generate.WIDTH
+        assert [line for line in lines if line.startswith(("- ", "+ "))] == []
+
+
+def test_every_cited_section_of_a_specification_is_there():
+    specs = {page.stem: generate.headings(page) for page in (ROOT / "docs" / "specs").glob("*.md")}
+    cited = 0
+    for file in (ROOT / "cutlayer").rglob("*.py"):
+        for text in re.findall(
+            r"^ *Specification: ((?:.+\n)+?)(?= *(?:\w[\w ]*:|\"|$))", file.read_text(), re.MULTILINE
+        ):
+            citations = [match for match in generate.CITATION.finditer(text) if match[1] in specs or match[2]]
+            assert citations or text.startswith("none"), f"{file}: {text}"
+            for match in citations:
+                assert match[1] in specs, f"{file} cites {match[1]}"
+                absent = [n for n in generate.sections_cited(match[2]) if n not in specs[match[1]]]
+                assert absent == [], f"{file} cites sections {absent} of {match[1]}"
+                cited += 1
+    assert cited > 50
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

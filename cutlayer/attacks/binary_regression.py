@@ -18,14 +18,13 @@ from cutlayer.view import View
 class BinaryRegression(Attack):
     """Try 0 and 1 for the bits of a few rows, extend each try to all rows, keep what is nearest to the span.
 
-    Noise breaks equations but not regression: with one row more than columns, drawn by leverage,
-    least squares still gives weights that round to the column. `basis="columns"` takes as many columns
-    of the messages as the victim has (the paper); "svd" takes their strongest directions instead, in
-    which noise averages out: a stronger attack. `select="normalised"` divides the distance by the rarer
-    of ones and zeros; "literal" is the pseudo-code's, which prefers a single one to any real column
-    under noise. `keep`: how many distinct vectors to return, best first, for where a defence has
-    planted the best. `rank` is the number of columns if the victim's is not to be taken. `visible`: see
-    `cutlayer.attacks.tools.binary.seen.messages`.
+    Noise breaks equations but not regression: with one row more than columns, drawn by leverage, least squares still
+    gives weights that round to the column. `basis="columns"` takes as many columns of the messages as the victim has
+    (the paper); "svd" takes their strongest directions instead, in which noise averages out: a stronger attack.
+    `select="normalised"` divides the distance by the rarer of ones and zeros; "literal" is the pseudo-code's, which
+    prefers a single one to any real column under noise. `repeats`: how many draws of rows are tried. `keep`: how many
+    distinct vectors to return, best first, for where a defence has planted the best. `rank` is the number of columns
+    if the victim's is not to be taken. `visible`: see `cutlayer.attacks.tools.binary.seen.messages`.
 
     Sees: the victim's embeddings of all rows, as predicted after training.
     Needs: a linear bottom; the number of the victim's columns.

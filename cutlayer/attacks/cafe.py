@@ -34,7 +34,8 @@ class Cafe(Attack):
 
     Where a convolution stops this, or a batch is too large, rows are searched for. Each minimises mean((u(x) -
     U)^2) / mean(U^2) + tv * TV(x) + l2 * mean(x^2), for the last known U (or the messages), and all together `match`
-    times the relative squared error of all parameters' gradients. Batch norm uses the batch, as in training.
+    times the relative squared error of all parameters' gradients: `steps` steps of Adam at `lr`, with weights `tv`
+    and `l2`. Batch norm uses the batch, as in training.
     Before convolutions this is weak: with U exact, LeNet's first step on MNIST gave no better than the mean row.
 
     Sees: the embeddings and gradients of the first `batches` training steps (--keep ends or all).

@@ -26,10 +26,10 @@ class CodeInversion(Attack):
     protect; it applies only where messages are real numbers (undefended, or hash:sign=false), since
     the published code's target, the embedding before Sign, never crosses the cut.
 
-    TV is the paper's, a sum of square roots over pixels, or with `tv_form=code` the mean square of the
-    published code, which takes tv=1, l2=0.1, steps=30000. The paper gives no weight. The first start is
-    grey, as in that code, further ones random. Images stay inside [low, high]; rows of tables start
-    at zero and are not bounded.
+    TV is the paper's, a sum of square roots over pixels, or with `tv_form=code` the mean square of the published
+    code, which takes tv=1, l2=0.1, steps=30000. The paper gives no weight. The first start is grey, as in that code,
+    further ones random; `lr` is the step of the search. Images stay inside [`low`, `high`]; rows of tables start at
+    zero and are not bounded.
 
     Sees: the codes of the first `images` test rows (none: of all), sent in the prediction phase.
     Needs: the victim's trained bottom (white box), the shape of one of its rows, and shared target

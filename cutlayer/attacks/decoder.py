@@ -25,8 +25,8 @@ HELD_OUT = 10  # one pair in so many is not trained on but says when to stop
 class Decoder(Attack):
     """A small network from messages to inputs, taught `pairs` of them, and two controls.
 
-    Two hidden layers (256 and 512, ReLU) read standardised messages and end in pixels (sigmoid) or
-    standardised columns; squared error, Adam, batches of 64. A tenth of the pairs is held out:
+    Two hidden layers (256 and 512, ReLU) read standardised messages and end in pixels (sigmoid) or standardised
+    columns; squared error, Adam at `lr`, batches of 64, at most `epochs` epochs. A tenth of the pairs is held out:
     training stops after `patience` epochs without a lower error there, and the best epoch counts.
 
     `reads=label` gives the same network the label party's own label of the row in place of the

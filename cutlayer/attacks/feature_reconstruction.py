@@ -13,7 +13,8 @@ class FeatureReconstruction(Practised):
     """A network from a party's own records of a training step to another party's rows.
 
     As `reconstruction`, but for columns: 800-500-100, squared error, a linear end. What own columns alone say
-    about the victim's is the baseline, and hard to beat.
+    about the victim's is the baseline, and hard to beat. Settings (`runs`, `epochs`, `rounds`, `rate`,
+    `parameters`, `adaptive`) are those of `reconstruction`.
 
     Sees: the gradients of the first epoch, and its own past.
     Needs: `shadow` complete rows that are not trained on; with start=shared everyone's first weights.

@@ -39,9 +39,9 @@ class GradientInversion(Attack):
     gradient with a falling rate, inside [0, 1] (Geiping et al., Inverting Gradients). Of a single row the label is
     read off the gradient of the last bias, which is negative for it alone (iDLG); labels of more are guessed along.
     Under `sparsification` only entries that were sent count. Under `instahide` a picture's signs are searched for as
-    well, and then dropped.
-    The best of `restarts` random starts counts, by its objective; all starts for all messages run at once, each on a
-    path of its own. ReLU has no second derivative for L-BFGS to use: there, cosine is the better one.
+    well, and then dropped. The best of `restarts` random starts counts after `steps` steps (`lr` is Adam's rate),
+    by its objective; all starts for all messages run at once, each on a path of its own. ReLU has no second
+    derivative for L-BFGS to use: there, cosine is the better one.
 
     `knows=bottom`: a bottom that is not shared is known but for its passports (white box). `knows=form`: its weights
     are drawn anew (black box). A bottom that is shared is known either way. Passports and their means are guessed

@@ -28,12 +28,12 @@ HIDDEN = (600, 200, 100)
 class Grn(Attack):
     """A generative regression network from the attacker's columns and the victim's messages to the victim's rows.
 
-    Three hidden layers (600, 200, 100, each with layer norm and ReLU) end in values between 0 and 1
-    (`bounded=false`: any). Nobody tells the network a true row: the victim's bottom is put behind it, and
-    the error is that of the message, mean((f(G(x_a, z)) - z)^2), on the very test rows that are asked
-    for. Adam, batches of 64. `noise` gives the network fresh random numbers in place of messages, and
-    `variance` adds that weight times the variance of its outputs over the batch, against sums of squared
-    errors; the original has noise=true, variance=0.25.
+    Three hidden layers (600, 200, 100, each with layer norm and ReLU) end in values between 0 and 1 (`bounded=false`:
+    any). Nobody tells the network a true row: the victim's bottom is put behind it, and the error is that of the
+    message, mean((f(G(x_a, z)) - z)^2), on the very test rows that are asked for. Adam, `epochs` epochs of batches of
+    `batch`. `noise` gives the network fresh random numbers in place of messages, and `variance` adds that weight
+    times the variance of its outputs over the batch, against sums of squared errors; the original has noise=true,
+    variance=0.25.
 
     `reads`: what stands for z. "embedding": what the victim sent, under a cut without masks. Under
     secure-sum, "message" is what it sent under its mask, read as signed numbers (SFA's attack-1), and

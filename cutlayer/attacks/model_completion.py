@@ -37,7 +37,7 @@ class ModelCompletion(Attack):
     takes its statistics from all training rows, which the attacker holds. With `ssl` the
     unlabelled rows teach it too, by MixMatch on mixed inputs as published (bottom frozen, its
     batch norm on batch statistics, EMA of the head): `epochs` (10) of `steps` batches of Adam at
-    2e-3; the paper takes epochs=25, steps=1024. The last epoch counts, not the best.
+    2e-3; the paper takes epochs=25, steps=1024. `lr` replaces either rate. The last epoch counts, not the best.
 
     With `on=messages` the head sits on what was sent for the training rows after training, codes
     under hashing, in place of the bottom's outputs before any defence (`ssl` then mixes messages).

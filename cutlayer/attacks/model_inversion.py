@@ -25,7 +25,7 @@ class ModelInversion(Attack):
 
     The paper starts at zero; ReLU units that are dead there never wake, so the default is to
     start near zero at random, `restarts` times, and to keep for each row the end with the lowest
-    objective. Images stay inside [low, high] at every step, or with bounded=false at the last one only; rows of
+    objective. Images stay inside [`low`, `high`] at every step, or with bounded=false at the last one only; rows of
     tables are not bounded. The paper's CIFAR setting is start=zeros, relative=false, lr=0.01, steps=5000, tv=10,
     l2=0; FedAdOb's is start=normal, bounded=false, restarts=1, lr=0.1, tv=0.1, l2=0, steps=5000, and searches among
     pictures that do not exist. The defaults were set on halves of digits of 8 and 28 pixels; finer images bear a

@@ -29,7 +29,7 @@ class PassportInversion(Attack):
     follow the gradient (`rate`).
     Where nothing but an activation comes after the layer, it also solves for them by least squares, channel by channel,
     in the second half of the search, which turns signs that were wrong. A tanh that bounds them is known, and kept to.
-    The restart with the lowest mean objective counts.
+    The restart with the lowest mean objective counts. `steps`, `lr`, `tv` and `l2` are those of `model-inversion`.
 
     Sees: the embeddings of the first `images` test rows, sent in the prediction phase, and which came together.
     Needs: the victim's trained bottom without its passports, and the shape of one of its rows.

@@ -20,9 +20,9 @@ from cutlayer.view import Manifest, View
 class PGD(Attack):
     """Projected gradient descent on one party's embedding, to bring about class `wanted`.
 
-    e <- e - step * sign(gradient of the cross-entropy with `wanted`), then e - e0 is clipped to
-    [-bound, bound]; where all messages are codes, e is then put through Sign, with Sign(0) = +1, or the
-    label party would refuse it. The paper's step and bound are absolute, so a model whose
+    e <- e - step * sign(gradient of the cross-entropy with `wanted`), `iterations` times; e - e0 is clipped to
+    [-bound, bound] each time (`step`, `bound`); where all messages are codes, e is then put through Sign, with
+    Sign(0) = +1, or the label party would refuse it. The paper's step and bound are absolute, so a model whose
     embeddings are large looks robust; `scale=embeddings` multiplies both by the mean |e0|.
 
     `choose=seen-codes` takes no step: of all messages that the party itself sends for the test rows it

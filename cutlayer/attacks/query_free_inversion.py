@@ -27,10 +27,10 @@ class QueryFreeInversion(Attack):
 
     The label party leaves its trained top as it is and trains bottoms of the feature parties' form before it, with
     fresh weights, on `shadow` labelled rows (cross-entropy, Adam, `epochs`): the top makes them speak nearly the
-    language of the true ones. It then inverts the victim's messages with the victim's substitute. Each row
-    minimises mean((f(x) - H)^2) / mean(H^2) + tv * TV(x) + l2 * mean((x - m)^2) / v, from m, the mean shadow row; v is
-    the variance of shadow rows. TV is that of `model-inversion`. Images stay inside [0, 1]; rows of tables are not
-    bounded. Of a defence the substitute knows only what is built into the form.
+    language of the true ones. It then inverts the victim's messages with the victim's substitute, in `steps` steps.
+    Each row minimises mean((f(x) - H)^2) / mean(H^2) + tv * TV(x) + l2 * mean((x - m)^2) / v, from m, the mean shadow
+    row; v is the variance of shadow rows. TV is that of `model-inversion`. Images stay inside [0, 1]; rows of tables
+    are not bounded. Of a defence the substitute knows only what is built into the form.
 
     The paper has no m and searches from zero with lr=0.1, tv=2, l2=0 and an error that is not relative. A substitute
     is not exact, and what is fitted to its errors has to be held back: without m most guesses are worse than m.

@@ -13,10 +13,10 @@ class Reconstruction(Practised):
     """A network from a party's own records of a training step to the labels of the batch.
 
     The attacker trains the same federation `runs` times on `shadow` rows and keeps a record of every row at every
-    step: the gradient it received, its embedding before and after the step, its columns and, with
-    `parameters=all`, its weights before and after, or their difference alone. A network (1000-600-200, Adam, at
-    most `rounds` over all records, a tenth of the rows held out) learns labels from records, and then reads the
-    run's first epoch. `epochs` of a rehearsal are as many as take the steps of that epoch, unless given.
+    step: the gradient it received, its embedding before and after the step, its columns and, with `parameters=all`,
+    its weights before and after, or their difference alone. A network (1000-600-200, Adam, at most `rounds` over all
+    records at `rate`, a tenth of the rows held out) learns labels from records, and then reads the run's first epoch.
+    `epochs` of a rehearsal are as many as take the steps of that epoch, unless given.
 
     Which direction of a gradient means which class is settled by the first weights of the other models, and the
     paper does not say who knows those: with `start=shared` all models of a rehearsal start as in the run, with

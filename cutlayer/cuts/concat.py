@@ -8,7 +8,13 @@ from cutlayer.errors import ConfigError
 
 
 class Concat(Cut):
-    """Embeddings stand side by side (SplitNN, HashVFL)."""
+    """The top reads the embeddings side by side.
+
+    Protects: nothing.
+    Guarantee: none; the label party sees every embedding, and each feature party its gradients.
+    Does not hide: whatever embeddings and gradients say.
+    Paper: split learning (SplitNN); HashVFL uses it too.
+    """
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """Widths (or channels) add up; what follows them must be the same."""

@@ -38,10 +38,13 @@ class EncryptedLayer(Cut):
     added. `lr` belongs to these layers alone and stays as it is: an optimiser such as Adam would need the
     bare gradient, which nobody has. 0.1 fits a mean loss; FATE's 0.9 is for its own scaling of the loss.
 
+    `scheme` is the cipher; `bits=48` is a finer fixed point. Both ciphers need the extra cutlayer[secure].
+
     Unlike FATE's floats under noise of +-2^10, the masks are uniform in a ring of 2^bits and hide perfectly.
     The noise n cannot be, as lr scales it: n / lr is uniform over half the ring, which with 40 bits and
     batches of up to 256 is +-2^12 on a grid of 2^-26. It is stretched from the private seed, so runs repeat.
 
+    Protects: features; the label party and every feature party take part.
     Guarantee: semi-honest parties that do not collude learn this and no more: the label party alpha W,
     a feature party delta W^T, both blurred by as much as rounding does (128 bits, crypto/parameters.py).
     n hides alpha^T delta, and so W, statistically: a number g of it shows with probability |g| / 2^13 per
@@ -49,6 +52,8 @@ class EncryptedLayer(Cut):
     Does not hide: what alpha W says, of each feature party apart, nor what gradients say of labels. N
     starts at zero: until the first step the label party knows W, and where width >= m solves for the
     alpha of all rows that it sees in that time.
+    Cost: every batch is multiplied under encryption, forward and backward: about 150 times the work of an
+    open sum at width 16, and 7 kB a row.
     Specification: baselines, section 11.
     Paper: Zhang et al., GELU-Net (IJCAI 2018); Zhang and Zhu (arXiv:2007.06849); as in FATE 1.x.
     """

@@ -41,7 +41,10 @@ class SecureSum(Sum):
     under encryption, `backward=plain` leaves it out, which is biased. A label party without columns
     needs neither; then at least two feature parties must hide in each other's masks. `scheme=none` runs
     the same messages in floats with W_mask in the clear: for accuracy experiments, it hides nothing.
+    `bits=48` is a finer fixed point. Bottoms must end in a linear layer (`--bottom linear`), and the
+    activation belongs in the top (`--top relu-mlp`). Both schemes need the extra cutlayer[secure].
 
+    Protects: features; the label party and every feature party take part.
     Guarantee: semi-honest parties that do not collude learn this and no more: the label party the sum,
     feature parties the gradient of the sum. 128 bits (cutlayer/crypto/parameters.py).
     Does not hide: what the sum says. With its own columns beside it the label party reads every

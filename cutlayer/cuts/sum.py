@@ -7,7 +7,13 @@ from cutlayer.errors import ConfigError, ProtocolError
 
 
 class Sum(Cut):
-    """Embeddings are added (FedAdOb, binary reconstruction)."""
+    """The top reads the sum of the embeddings.
+
+    Protects: nothing.
+    Guarantee: none; the label party sees every embedding, and each feature party its gradients.
+    Does not hide: whatever embeddings and gradients say.
+    Paper: none; FedAdOb and binary reconstruction use it.
+    """
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """All parties must send the same shape."""

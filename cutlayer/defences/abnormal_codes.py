@@ -21,6 +21,7 @@ class AbnormalCodes(Defence):
     rows are counted, not refused: run.json states the share of training rows in the last epoch and
     of test rows in prediction, and LabelParty.flags names them.
 
+    Protects: the outcome; the label party applies it.
     Guarantee: none. An attacker who submits the code of another class is caught only if that code
     lies far from the honest ones, and honest rows that are hard are flagged too; with private
     target codes parties never agree, and most rows are.

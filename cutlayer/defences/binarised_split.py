@@ -20,12 +20,13 @@ class BinarisedSplit(Defence):
     """B-SL: embeddings are Sign codes.
 
     `variant=extended` is what HashVFL compares with: batch norm, Sign, and a penalty
-    |v - code|^2 per row at the feature party. `variant=original` binarises inside the bottom as
+    `weight` times |v - code|^2 per row at the feature party. `variant=original` binarises inside the bottom as
     well (Sign forward, straight-through backward): the weights of its linear and convolution
     layers, and its activations, as far as they are ReLU or Tanh modules. `leak` weighs a term that
     lowers the distance correlation between inputs and embeddings, and `epsilon` sends
-    Sign(Sign(v) + Lap(2/epsilon)).
+    Sign(Sign(v) + Lap(2/epsilon)). Without `bits`, codes are as short as telling the classes apart allows.
 
+    Protects: features; each feature party applies it.
     Guarantee: none (heuristic); a row's message has at most `bits` bits. With epsilon, each bit of
     one message has epsilon-local differential privacy with respect to that bit.
     Does not hide: the class, as far as the top model can read it.

@@ -20,6 +20,7 @@ class ColumnNoise(Defence):
     true value through the answer alone. Columns with two values are found in the party's own table;
     the others stay as they are. `flip=0.5` is as good as leaving these columns out.
 
+    Protects: features; each feature party applies it.
     Guarantee: for each value of a two-valued column, epsilon-local differential privacy with
     epsilon = ln((1 - flip) / flip), of all that is sent, trained or predicted, against any attack and
     however many epochs it watches: about a fair bit that nothing else tells of, nobody is right more often

@@ -27,7 +27,7 @@ class ConfusionalAutoencoder(Defence):
     Everything is drawn from the label party's private seed, before training.
 
     `samples=none` trains on the C one-hot vectors, which are all that is encoded (as FATE does), for `epochs=none`:
-    500, in a second or two. A number trains on so many rows softmax(U(0, 1)^C / temperature) in batches of 128, for
+    500, in a second or two. A number trains on so many rows softmax(U(0, 1)^C / `temperature`) in batches of 128, for
     75 epochs: the authors' way, with 30000 and 0.025, which takes about two minutes at 10 classes and ends at like
     soft labels. `hidden=none` is (6 C + 2)^2, at most 4096.
 
@@ -36,6 +36,7 @@ class ConfusionalAutoencoder(Defence):
     and of ten some may no longer be told apart. In the first CE it would be too weak a pull from 30 classes on
     (both measured), so that one is taken literally.
 
+    Protects: labels; the label party applies it.
     Guarantee: none (heuristic).
     Does not hide: which rows are of one class: all get the same soft label, so that gradients cluster as before, and
     who knows a label of each cluster knows all (model completion). With two classes the soft labels are mirrored.

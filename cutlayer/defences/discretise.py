@@ -17,6 +17,7 @@ class Discretise(Defence):
     coarser in larger batches. A feature party back-propagates as if nothing had been rounded, straight through
     (`on=embedding`, for which `bound` must fit embeddings: 3e-2 is meant for gradients).
 
+    Protects: labels and features; the label party with `on=gradient`, each feature party with `on=embedding`.
     Guarantee: none (heuristic).
     Does not hide: signs and sizes to within a step: log2(bins + 1) bits per entry, which is enough to tell classes
     apart where gradients of different classes point in different ways.

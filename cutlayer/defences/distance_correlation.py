@@ -20,6 +20,7 @@ class DistanceCorrelation(Defence):
     than a few times may cost most of the accuracy. A batch of one row is left alone, and so is the label party's own
     bottom, whose embeddings are not sent.
 
+    Protects: features; each feature party applies it.
     Guarantee: none (heuristic).
     Does not hide: what the task needs, or whatever a learned decoder reads from embeddings that depend little on
     inputs by this measure; labels.

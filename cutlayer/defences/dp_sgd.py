@@ -37,6 +37,8 @@ class DpSgd(Defence):
     states that epsilon, and beside it the one with amplification, for outsiders, as if batches were drawn
     at random (they are shuffled).
 
+    Protects: labels and features; the label party with `where=gradient` or `logits`, each feature party with
+    `where=embedding`, every party with `where=parameters`.
     Guarantee: (epsilon, delta)-differential privacy as run.json states it. logits: of each label, in all that is
     sent, trained or predicted, unless other defences put labels into the loss. gradient, embedding:
     of one row in its own messages, with the models taken as given (they were trained on clean

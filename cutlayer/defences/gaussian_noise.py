@@ -13,13 +13,14 @@ from cutlayer.rng import normal_like
 class GaussianNoise(Defence):
     """Add N(0, std^2) to every entry of an embedding or of a gradient, or in horizontal learning of an update.
 
-    `std` is in units of the message as sent. The loss is a mean over the batch, so a gradient's
-    entries carry a factor 1/B: on gradients the same `std` bites B times harder than it would on
-    a sum, and a comparison across batch sizes must rescale it. With `clip` the whole batch is
-    first shrunk so that its longest row is at most `clip` (VFLAIR uses 0.2). Noise is fresh in
-    training and in prediction. The sender back-propagates through the shrinking as through a
-    constant and not through the noise; the label party's own update stays clean.
+    `on` says which of them. `std` is in units of the message as sent. The loss is a mean over the batch, so a
+    gradient's entries carry a factor 1/B: on gradients the same `std` bites B times harder than it would on a sum,
+    and a comparison across batch sizes must rescale it. With `clip` the whole batch is first shrunk so that its
+    longest row is at most `clip` (VFLAIR uses 0.2). Noise is fresh in training and in prediction. The sender
+    back-propagates through the shrinking as through a constant and not through the noise; the label party's own
+    update stays clean.
 
+    Protects: labels and features; the label party with `on=gradient`, each feature party with `on=embedding`.
     Guarantee: none stated. Without `clip` rows are unbounded; with it the common factor still
     couples the rows of a batch, and every epoch releases another message. For an (epsilon, delta)
     that holds, use a defence that clips per row and counts releases.

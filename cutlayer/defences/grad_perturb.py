@@ -14,13 +14,15 @@ from cutlayer.errors import ConfigError
 class GradPerturb(Defence):
     """Send g_y + sum over classes c of u_c g_c, with g_c the gradient had the label been c, and u_c ~ Lap(2 / epsilon).
 
-    The draws u are fresh for each row, class, message and feature party. For cross-entropy g_c is J^T (p - e_c) / B,
-    with p the top's probabilities and J its derivative, so the sum is J^T ((sum of u) p - u) / B: one more backward
-    pass, not one per class. All that is sent of a label y is then e_y + u, a one-hot vector with Laplace noise.
-    With batch norm in the top, rows depend on each other: all rows' noise then flows back together, and what a row
-    sends holds some of that of the others; the guarantee is the same. Soft labels (a row of weights per class)
-    stand in place of e_y. The label party's own update stays clean, as in VFLAIR; the paper covers weights too.
+    The draws u are fresh for each row, class, message and feature party; `epsilon` is that of one message. For
+    cross-entropy g_c is J^T (p - e_c) / B, with p the top's probabilities and J its derivative, so the sum is J^T
+    ((sum of u) p - u) / B: one more backward pass, not one per class. All that is sent of a label y is then e_y + u,
+    a one-hot vector with Laplace noise. With batch norm in the top, rows depend on each other: all rows' noise then
+    flows back together, and what a row sends holds some of that of the others; the guarantee is the same. Soft labels
+    (a row of weights per class) stand in place of e_y. The label party's own update stays clean, as in VFLAIR; the
+    paper covers weights too.
 
+    Protects: labels; the label party applies it.
     Guarantee: epsilon-label-differential privacy of one message, for each label of its batch, given the top as it
     is. Messages add up: after so many epochs a label has spent epochs * epsilon towards each feature party, and the
     top, which is trained on the true labels without noise, shapes all later messages: that is not counted.

@@ -16,10 +16,12 @@ from cutlayer.wire import Encoding
 class GreedyHash(Defence):
     """Send Sign(v), without batch norm and without target codes.
 
-    The feature party adds weight * mean(| |v| - 1 |^3) to its own loss (`reading=paper`, Su et al.).
+    The feature party adds `weight` * mean(| |v| - 1 |^3) to its own loss (`reading=paper`, Su et al.).
     HashVFL's published variant takes the 3-norm of v - code with the code attached to the graph, where
-    the two gradients cancel exactly: `reading=code` is therefore Sign codes and nothing else.
+    the two gradients cancel exactly: `reading=code` is therefore Sign codes and nothing else. Without
+    `bits`, codes are as short as telling the classes apart allows.
 
+    Protects: features; each feature party applies it.
     Guarantee: none (heuristic, made for retrieval). A row's message has at most `bits` bits.
     Does not hide: the class, as far as the top model can read it.
     Specification: baselines, section 12; hashvfl, section 4.7.

@@ -28,8 +28,10 @@ class Hash(Defence):
     cosine. `train_on=embeddings` trains the top on what precedes Sign and sends codes in
     prediction only, as the published ablation does: nothing is protected while training.
     `sign=false` leaves batch norm alone, to tell its effect from that of hashing. The label
-    party's own columns are not sent, so they are not hashed.
+    party's own columns are not sent, so they are not hashed. Without `bits`, codes are as short as telling
+    the classes apart allows. `gradients=float16` sends gradients in half precision.
 
+    Protects: features; each feature party sends codes, the label party pulls them towards target codes.
     Guarantee: none (heuristic). A row's message has at most `bits` bits. With epsilon, each bit
     of one message has epsilon-local differential privacy with respect to that bit; a row sends
     `bits` of them in every epoch.

@@ -25,6 +25,7 @@ class Instahide(Defence):
     batch's row numbers. Its own columns are mixed too but keep their signs, as they are not sent. `k=1` is signs
     alone. The loss that a run reports is that of the rows' own labels.
 
+    Protects: features; every party with columns mixes rows, feature parties draw signs, the label party mixes labels.
     Guarantee: none (heuristic), and broken for pictures: Carlini et al. (arXiv:2011.05315) recover them from mixtures.
     Does not hide: anything in prediction, where rows are plain as in both published codes: embeddings are as
     readable there as without it, also those of training rows. Partners and l, which every party knows: the label

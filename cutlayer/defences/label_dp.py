@@ -18,7 +18,7 @@ class LabelDP(Defence):
     """Randomise the label party's own training labels.
 
     `mode="rr"` is randomised response (LP-1ST): of C classes, the true one is kept with
-    probability e^eps / (e^eps + C - 1), else another is drawn evenly. `mode="rr-with-prior"`
+    probability e^`epsilon` / (e^`epsilon` + C - 1), else another is drawn evenly. `mode="rr-with-prior"`
     answers among the k likeliest classes only, with the k that keeps most labels. Its `prior`
     must be public. The label party's own class frequencies are not: they depend on every label,
     so taking them as they are would void the guarantee. With `prior=None` they are therefore
@@ -28,11 +28,12 @@ class LabelDP(Defence):
     no more.
 
     `stages=2` (LP-2ST; more: LP-MST) lets the model say which answers are likely. A random `share` of the rows is
-    answered by `mode="rr"` when it is first met; the others, split evenly over the later stages, are left out at first
-    (weight zero: no loss, no gradient) for `first` epochs per earlier stage. Then each is answered as in
-    `rr-with-prior`, its prior being softmax(logits / temperature) of its last visit. The paper's mixup is left out, and
-    training goes on from the earlier stages' weights, where the paper begins anew.
+    answered by `mode="rr"` when it is first met; the others, split evenly over the later stages, are left out at
+    first (weight zero: no loss, no gradient) for `first` epochs per earlier stage. Then each is answered as in
+    `rr-with-prior`, its prior being softmax(logits / `temperature`) of its last visit. The paper's mixup is left out,
+    and training goes on from the earlier stages' weights, where the paper begins anew.
 
+    Protects: labels; the label party applies it.
     Guarantee: epsilon-label-differential privacy, for each label, of all that is computed from the
     drawn labels (gradients, models, predictions), whatever a feature party does or knows. In stages too: a label is
     used once, by an epsilon-private answer whose prior depends on the answers of other rows alone (parallel

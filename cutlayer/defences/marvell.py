@@ -33,6 +33,7 @@ class Marvell(Defence):
     class means agree, is sent as it is. Labels must have two classes; `many=one-vs-rest` draws a class
     per batch as the positive one, which is not Li et al.'s and has no bound.
 
+    Protects: labels; the label party applies it.
     Guarantee: for one message, under the Gaussian model: whoever tells positives from negatives by it errs,
     on average over both classes, at least 1/2 - sqrt(sumKL)/4 of the time. None across epochs,
     whose messages about a row add up, and none where gradients are not Gaussian.

@@ -21,6 +21,7 @@ class Masquerade(Defence):
     would differ by u and give it away. `fabricated` bits take the place of as many directions. `rank` is
     that of P Q, the number of columns less `fabricated` unless told.
 
+    Protects: features; each feature party with a linear bottom without bias applies it.
     Guarantee: none (heuristic). Algorithm 1 finds the fabricated bits and, unless training happens to
     put a column into the span, none of the real ones.
     Does not hide: a column that lies close to the span that is left, as most do; attack binary-unmask

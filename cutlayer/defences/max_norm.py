@@ -15,6 +15,7 @@ class MaxNorm(Defence):
     batch, so length no longer separates positives from negatives. A zero row has no direction
     and stays zero.
 
+    Protects: labels; the label party applies it.
     Guarantee: none (heuristic, binary labels).
     Does not hide: the line along which a gradient lies: its direction up to sign, and the sign
     of rows that were already long.

@@ -22,6 +22,7 @@ class MutualInformation(Defence):
     has a further small network after z, and at the label party a bottleneck per feature party; here z feeds the top
     as it is. Feature maps hold many numbers: they want a smaller `weight`.
 
+    Protects: labels and features; the label party with `at=label`, each feature party with `at=features`.
     Guarantee: none (heuristic). The bound is on an average, holds for the bottleneck and its noise alone, and
     is a term of the loss, not a limit.
     Does not hide: what the task needs: z still says the class; what averaging over epochs, or over predictions of

@@ -22,6 +22,7 @@ class OutputNoise(Defence):
     The paper speaks of noise on the top model's output and of noise on gradients. The second is meant here:
     a variance of 0.1 on the logits themselves should cost little (not measured), and the table says 73 points.
 
+    Protects: labels; the label party applies it.
     Guarantee: none stated (rows are not clipped and releases not counted; `dp-sgd:where=logits` does both).
     Does not hide: what averaging removes noise from, such as a row's gradients over many epochs.
     Specification: vflrecon, section 5 (random noise).

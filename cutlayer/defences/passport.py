@@ -18,12 +18,13 @@ class Passport(Defence):
     In `where=bottom` each feature party puts passports into the last convolution or linear layer of its bottom, in
     `where=top` the label party into the first linear layer of its top; both, by default, each with its own secrets.
     Another layer is chosen by its name (`bottom_layer`, `top_layer`, as in `named_modules`). Passports have secret
-    means per channel, uniform in [-mean_range, 0] and drawn once per party, and `variance`; they are drawn anew for
+    means per channel, uniform in [-`mean_range`, 0] and drawn once per party, and `variance`; they are drawn anew for
     every batch, in prediction as in training. A batch norm that follows the layer is taken out: it would undo them.
     `bounded=false` is the paper's linear layer, without tanh; convolutions are not bounded in either. All of the
     paper's means are negative, so any two guesses are alike (their correlation around zero is 3/4); `centred`, ours,
     draws them from [-mean_range, mean_range] instead.
 
+    Protects: labels and features; the label party with `where=top`, each feature party with `where=bottom`.
     Guarantee: none (heuristic). The paper's theorem bounds the chance that a randomly guessed passport is close to the
     true one. It says nothing about an attacker who learns how messages and inputs go together from examples.
     Does not hide: inputs, from a decoder that was taught some pairs of input and message; labels, from a feature

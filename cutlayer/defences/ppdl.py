@@ -25,6 +25,7 @@ class PPDL(Defence):
     noise and bound are of one size at epsilon = 18 c. `bound` and `threshold` are in units of the message as sent,
     whose entries carry a factor 1/B.
 
+    Protects: labels; the label party applies it.
     Guarantee: epsilon-differential privacy of one message, whatever changes in the labels of its batch. Messages add
     up: a row is in one per epoch and feature party, and through the top, which is trained without noise, its label
     touches all messages of a run. run.json states both sums.

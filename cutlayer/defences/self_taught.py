@@ -23,6 +23,7 @@ class SelfTaught(Defence):
     pictures. `teach=nothing` leaves bottoms as they began, which loses more, the narrower embeddings are.
     Top and the label party's own bottom are trained as ever, with the true labels.
 
+    Protects: labels; the label party sends zeros, each feature party teaches its own bottom.
     Guarantee: 0-differential privacy of all labels together, against feature parties: what they receive in training,
     their bottoms and what they send are the same, bit for bit, whatever the labels are. It holds for cuts that send
     one gradient back; a cut that trains layers between the parties (encrypted-layer) tells what that tells.

@@ -18,6 +18,7 @@ class Sparsification(Defence):
     A feature party back-propagates through the entries that it sent (`on=embedding`). In horizontal learning it is
     the update of shared weights that is thinned out (`on=update`).
 
+    Protects: labels and features; the label party with `on=gradient`, each feature party with `on=embedding`.
     Guarantee: none (heuristic).
     Does not hide: the largest entries, which are those that tell most: signs, directions and lengths of rows that
     stand out are sent as they are.

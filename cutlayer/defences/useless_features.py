@@ -28,10 +28,11 @@ class UselessFeatures(Defence):
     training can be served. The bottom knows them by place; a copy of it that is given rows
     without them, as an attacker has, puts their running mean there.
 
+    Protects: labels and features; the label party with `at=label`, each feature party with `at=features`.
     Guarantee: none (heuristic). Training is free to learn to ignore useless columns.
     Does not hide: labels or features. No real column leaves the messages, and the attacker's own columns and
     gradients are what they were. With `draw=shuffle`, the values that a column takes.
-    Specification: issue 8; ours, as the paper defines nothing.
+    Specification: none; ours, as the paper defines nothing.
     Paper: Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
     Countermeasures, section VIII-B.
     """

@@ -14,7 +14,7 @@ from cutlayer.errors import ConfigError
 class VFLDefender(Defence):
     """Replace every entry of the loss's gradient at the logits by a uniform draw of the same sign.
 
-    A positive entry becomes U(0, high), a negative one U(low, 0); top and bottoms are updated with
+    A positive entry becomes U(0, `high`), a negative one U(`low`, 0); top and bottoms are updated with
     what flows back from there. The paper first clips to [low, high] and normalises each row, but
     both keep signs and the draw forgets sizes, so neither changes anything. An entry of exactly 0,
     common once a float32 softmax saturates, counts as positive in the paper's Eq. 7
@@ -31,6 +31,7 @@ class VFLDefender(Defence):
     `variant=repaired`, ours, clips to the thresholds and multiplies by U(0, 2) per entry: the mean
     is the clipped gradient, which shrinks as rows are learned.
 
+    Protects: labels; the label party applies it.
     Guarantee: none (heuristic).
     Does not hide: the label. For cross-entropy the one negative entry of a row stands at its label,
     and the gradients that a feature party receives still point one way per class.

@@ -24,6 +24,7 @@ class Vote(Defence):
     loss, which makes the letter the party's own vote for the class; with `pull=0` the letter is what serves the top
     best, and says more of the columns. Predicting a row again repeats its letter: there is no noise to average.
 
+    Protects: features; each feature party votes, the label party charges for wrong votes.
     Guarantee: a message takes one of as many values as there are classes, so it tells at most log2(classes) bits about
     its row, to any attack; all predictions of the row under one model together tell no more. Every epoch of training
     adds a message of as many bits about each training row. The models are taken as given.

@@ -4,7 +4,6 @@ import copy
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -82,11 +81,6 @@ def test_the_same_seed_gives_the_same_weights(name):
     torch.manual_seed(3)
     second = make().state_dict()
     assert all(torch.equal(first[key], second[key]) for key in first)
-
-
-def test_every_name_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "ref-models.md").read_text()
-    assert [name for name in models.__all__ if f"`{name}(" not in page] == []
 
 
 def test_transformers_is_imported_only_when_needed():

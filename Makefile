@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench soak clean
+.PHONY: help demo test lint types generated bench soak clean
 
 help:
 	@echo "make demo    audit handwritten digits: defences, attacks, report.html in demo/ (no network after set-up)"
 	@echo "make test    lint, types and tests"
 	@echo "make lint    ruff: rules and format"
 	@echo "make types   mypy, strict"
+	@echo "make generated   write again what follows from the code: type stubs, the layer table, reference pages"
 	@echo "make bench   speed, as a ratio to a plain PyTorch loop"
 	@echo "make soak    real parties killed and stopped at random moments, a few minutes; results/soak.csv"
 	@echo "make clean   remove $(VENV), caches and demo/"
@@ -40,6 +41,10 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+generated: $(STAMP)
+	$(BIN)/python -m tests.contract.generate
+	$(BIN)/python docs/generate.py
 
 bench: $(STAMP)
 	$(BIN)/cutlayer bench train

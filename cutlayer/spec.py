@@ -45,15 +45,27 @@ def describe(thing: object, *, full: bool = False) -> str:
 
 def find(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
     """Every subclass of `base` that is defined in a module (or a file of a package), by its spelling."""
-    modules = [package]
-    for info in pkgutil.iter_modules(getattr(package, "__path__", [])):
-        modules.append(importlib.import_module(f"{package.__name__}.{info.name}"))
     return {
-        kebab(name): cls
-        for module in modules
-        for name, cls in inspect.getmembers(module, inspect.isclass)
-        if issubclass(cls, base) and cls is not base and cls.__module__ == module.__name__
+        kebab(name): thing
+        for name, thing in defined(package)
+        if inspect.isclass(thing) and issubclass(thing, base) and thing is not base
     }
+
+
+def defined(package: ModuleType) -> list[tuple[str, object]]:
+    """Every class and function that a module or the files of a package define, by name; not what they import."""
+    return [
+        (name, thing)
+        for module in modules(package)
+        for name, thing in sorted(vars(module).items())
+        if getattr(thing, "__module__", None) == module.__name__
+    ]
+
+
+def modules(package: ModuleType) -> list[ModuleType]:
+    """Import a module and, if it is a package, its files (not those of rooms inside it)."""
+    files = pkgutil.iter_modules(getattr(package, "__path__", []))
+    return [package, *(importlib.import_module(f"{package.__name__}.{file.name}") for file in files)]
 
 
 def parse(text: str, package: ModuleType, base: type[T], what: str) -> T:

@@ -195,7 +195,7 @@ def protecting(package: ModuleType, base: type[Any]) -> Iterator[Section]:
 
 def bottoms_and_tops() -> Iterator[Section]:
     """Models by the name they have on the command line, then the classes that Python code uses."""
-    for group, known in (("Bottoms by name", named.BOTTOMS), ("Tops by name", named.TOPS)):
+    for group, known in (("Bottoms by name", named.bottoms()), ("Tops by name", named.tops())):
         for name, function in known.items():
             yield Section(group, name, body(function))
     for name in models.__all__:

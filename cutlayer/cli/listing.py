@@ -1,8 +1,11 @@
-"""cutlayer list: what there is."""
+"""cutlayer list: every attack, defence, cut, dataset, model and paper."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from typer import Argument, Option
+
+Row = dict[str, object]
 
 
 def list_(
@@ -10,56 +13,83 @@ def list_(
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Name every attack, defence, cut, dataset, model and paper: a line each, with who attacks whom."""
-    import inspect
-
-    import cutlayer.attacks
-    import cutlayer.cuts
-    import cutlayer.defences
-    from cutlayer import data
     from cutlayer._validate import one_of
-    from cutlayer.attack import Attack
     from cutlayer.cli import show
-    from cutlayer.cut import Cut
-    from cutlayer.defence import Defence
-    from cutlayer.models import named
-    from cutlayer.papers import PAPERS
-    from cutlayer.spec import describe, find
 
-    def first_line(thing: object) -> str:
-        return (inspect.getdoc(thing) or "").splitlines()[0]
-
-    attacks: list[dict[str, object]] = [
-        {"name": n, "by": c.by.value, "target": c.target.value, "needs": str(c().asks), "about": first_line(c)}
-        for n, c in find(cutlayer.attacks, Attack).items()
-    ]
-    defences: list[dict[str, object]] = [
-        {"name": describe(c(), full=True), "about": first_line(c)} for c in find(cutlayer.defences, Defence).values()
-    ]
-    cuts: list[dict[str, object]] = [
-        {"name": describe(c(), full=True), "about": first_line(c)} for c in find(cutlayer.cuts, Cut).values()
-    ]
-    datasets: list[dict[str, object]] = [
-        {"name": a.name, "rows": a.rows, "columns": a.columns, "classes": a.classes, "about": a.about}
-        for a in data.describe()
-    ]
-    models: list[dict[str, object]] = [
-        {"name": name, "part": part, "about": first_line(make)}
-        for part, known in (("bottom", named.BOTTOMS), ("top", named.TOPS))
-        for name, make in known.items()
-    ]
-    papers: list[dict[str, object]] = [{"name": p.name, "title": p.title, "mechanisms": p.mechanisms} for p in PAPERS]
-    everything: dict[str, list[dict[str, object]]] = {
-        "attacks": attacks,
-        "defences": defences,
-        "cuts": cuts,
-        "datasets": datasets,
-        "models": models,
-        "papers": papers,
-    }
-    one_of("list", what, [*everything, "all"])
-    chosen = everything if what == "all" else {what: everything[what]}
+    one_of("list", what, [*KINDS, "all"])
+    chosen = {kind: list_rows() for kind, list_rows in KINDS.items() if what in (kind, "all")}
     if json:
         show.dump(chosen)
         return
-    for title, rows in chosen.items():
-        show.table(title, list(rows[0]), [list(row.values()) for row in rows])
+    for kind, rows in chosen.items():
+        show.table(kind, list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _attacks() -> list[Row]:
+    import cutlayer.attacks
+    from cutlayer.attack import Attack
+    from cutlayer.spec import find
+
+    return [
+        {"name": name, "by": a.by.value, "target": a.target.value, "needs": str(a().asks), "about": _first_line(a)}
+        for name, a in find(cutlayer.attacks, Attack).items()
+    ]
+
+
+def _defences() -> list[Row]:
+    import cutlayer.defences
+    from cutlayer.defence import Defence
+    from cutlayer.spec import describe, find
+
+    classes = find(cutlayer.defences, Defence).values()
+    return [{"name": describe(cls(), full=True), "about": _first_line(cls)} for cls in classes]
+
+
+def _cuts() -> list[Row]:
+    import cutlayer.cuts
+    from cutlayer.cut import Cut
+    from cutlayer.spec import describe, find
+
+    classes = find(cutlayer.cuts, Cut).values()
+    return [{"name": describe(cls(), full=True), "about": _first_line(cls)} for cls in classes]
+
+
+def _datasets() -> list[Row]:
+    from cutlayer import data
+
+    return [
+        {"name": a.name, "rows": a.rows, "columns": a.columns, "classes": a.classes, "about": a.about}
+        for a in data.describe()
+    ]
+
+
+def _models() -> list[Row]:
+    from cutlayer.models import named
+
+    return [
+        {"name": name, "part": part, "about": _first_line(maker)}
+        for part, makers in (("bottom", named.bottoms()), ("top", named.tops()))
+        for name, maker in makers.items()
+    ]
+
+
+def _papers() -> list[Row]:
+    from cutlayer.papers import PAPERS
+
+    return [{"name": paper.name, "title": paper.title, "mechanisms": paper.mechanisms} for paper in PAPERS]
+
+
+def _first_line(thing: object) -> str:
+    import inspect
+
+    return (inspect.getdoc(thing) or "").splitlines()[0]
+
+
+KINDS: dict[str, Callable[[], list[Row]]] = {
+    "attacks": _attacks,
+    "defences": _defences,
+    "cuts": _cuts,
+    "datasets": _datasets,
+    "models": _models,
+    "papers": _papers,
+}

@@ -1,16 +1,11 @@
 """Defences, one file each. A class is exported because its file lies here: nothing is registered."""
 
-import sys
-from typing import Any
-
 from cutlayer.defence import Defence
+from cutlayer.exports import lazy
 from cutlayer.spec import find
 
-_found = {cls.__name__: cls for cls in find(sys.modules[__name__], Defence).values()}
-globals().update(_found)
-__all__ = sorted(_found)
-
-
-def __getattr__(name: str) -> Any:
-    """Fail as usual; type checkers read this as: names here are found at run time."""
-    raise AttributeError(f"No defence {name!r} in {__name__}: expected one of {', '.join(__all__)}.")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {},
+    found=lambda package: {plug_in.__name__: plug_in for plug_in in find(package, Defence).values()},
+)

@@ -6,7 +6,8 @@ from math import prod
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
-from cutlayer.models._shape import image_shape
+from cutlayer.data.task import Features
+from cutlayer.models.parts.shape import image_shape, shape_of_images, shape_of_maps
 
 LAYERS = ((64, 5), (192, 5), (384, 3), (256, 3), (256, 3))  # maps and kernel of each convolution
 POOLED = (1, 2, 5)  # convolutions followed by a pool
@@ -69,8 +70,18 @@ class AlexNetRest(nn.Module):
         return output
 
 
+def alexnet_bottom(features: Features, width: int, *, flat: bool = True) -> nn.Module:
+    """Five convolutions, then a linear layer; flat=false sends the feature maps themselves (FedAdOb)."""
+    return AlexNet(shape_of_images(features), width=width if flat else None)
+
+
+def alexnet_rest_top(inputs: int, outputs: int, *, maps: int = 64, batch_norm: bool = True) -> nn.Module:
+    """All of AlexNet but its first convolution, for `--bottom first-layer:maps=64,padding=2` (FedAdOb, horizontal)."""
+    return AlexNetRest(shape_of_maps(inputs, maps, "alexnet-rest"), outputs, batch_norm=batch_norm)
+
+
 def _convolutions(channels: int, first: int, *, batch_norm: bool = True) -> OrderedDict[str, nn.Module]:
-    """The convolutions from a certain one on, each with [batch norm and] ReLU, some with a pool."""
+    """Return the convolutions from number `first` on, each with [batch norm and] ReLU, some with a pool."""
     layers: OrderedDict[str, nn.Module] = OrderedDict()
     for number, (maps, kernel) in list(enumerate(LAYERS, start=1))[first - 1 :]:
         layers[f"conv{number}"] = nn.Conv2d(channels, maps, kernel, padding=kernel // 2, bias=not batch_norm)

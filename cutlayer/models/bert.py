@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least, probability
+from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 
 
@@ -52,6 +53,11 @@ class Bert(nn.Module):
         pooled = self.encoder(input_ids=inputs, attention_mask=mask.long()).pooler_output
         output: Tensor = self.fc(self.dropout(pooled))
         return output
+
+
+def bert_bottom(features: Features, width: int, *, weights: str | None = None, layers: int = 12) -> nn.Module:
+    """BERT on token ids (HashVFL on IMDb); needs the extra cutlayer[text]."""
+    return Bert(width, weights=weights, layers=layers)
 
 
 def _fresh(layers: int, hidden: int, heads: int, vocabulary: int, dropout: float) -> Any:

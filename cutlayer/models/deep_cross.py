@@ -1,29 +1,15 @@
 """Deep & Cross (Wang et al., arXiv:1708.05123): a bottom for tables with categories of many values."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
-from cutlayer.data.task import Column, ColumnKind
+from cutlayer.data.task import Column, ColumnKind, Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.mlp import MLP
-
-
-class Cross(nn.Module):
-    """One cross layer, x0 (w·x) + b + x: products of columns, at the cost of two vectors."""
-
-    def __init__(self, inputs: int) -> None:
-        super().__init__()
-        bound = 1 / math.sqrt(inputs)
-        self.weight = nn.Parameter(torch.empty(inputs).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.zeros(inputs))
-
-    def forward(self, first: Tensor, inputs: Tensor) -> Tensor:
-        """Return x0 (w·x) + b + x, for `first` x0 and `inputs` x."""
-        return first * (inputs @ self.weight).unsqueeze(1) + self.bias + inputs
+from cutlayer.models.parts.cross import Cross
 
 
 class DeepCross(nn.Module):
@@ -80,6 +66,13 @@ class DeepCross(nn.Module):
         codes = inputs[:, self.categorical].long() + self.starts
         embedded: Tensor = self.embedding(codes).flatten(1)
         return torch.cat([inputs[:, self.numeric].to(embedded.dtype), embedded], dim=1)
+
+
+def deep_cross_bottom(features: Features, width: int, *, embedding: int = 8, cross: int = 2) -> nn.Module:
+    """Deep & Cross for tables with categories (FedAdOb on Criteo)."""
+    if not features.columns:
+        raise ConfigError("Expected a table with named columns for the bottom deep-cross, got images or text.")
+    return DeepCross(features.columns, width, embedding=embedding, cross=cross)
 
 
 def _check(columns: Sequence[Column], width: int, embedding: int, cross: int) -> None:

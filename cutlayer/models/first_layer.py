@@ -3,8 +3,9 @@
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
-from cutlayer.models._shape import image_shape
+from cutlayer.data.task import Features
 from cutlayer.models.mlp import CURVES, Activation
+from cutlayer.models.parts.shape import image_shape, shape_of_images
 
 
 class FirstLayer(nn.Module):
@@ -41,3 +42,17 @@ class FirstLayer(nn.Module):
         """Return feature maps."""
         output: Tensor = self.layers(inputs)
         return output
+
+
+def first_layer_bottom(
+    features: Features,
+    width: int,
+    *,
+    maps: int = 8,
+    padding: int = 0,
+    batch_norm: bool = True,
+    activation: Activation = "relu",
+) -> nn.Module:
+    """One convolution, for clients that share the rest (FedAdOb in horizontal learning); `--width` does not matter."""
+    shape = shape_of_images(features)
+    return FirstLayer(shape, maps=maps, padding=padding, batch_norm=batch_norm, activation=activation)

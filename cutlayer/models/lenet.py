@@ -5,9 +5,10 @@ from collections import OrderedDict
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least
+from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
-from cutlayer.models._shape import image_shape
 from cutlayer.models.mlp import CURVES, Activation
+from cutlayer.models.parts.shape import image_shape, shape_of_images, shape_of_maps
 
 
 class LeNet(nn.Module):
@@ -115,6 +116,21 @@ class LeNetRest(nn.Module):
         """Return (rows, outputs)."""
         output: Tensor = self.rest(self.activation(self.conv(inputs.reshape(-1, *self.shape))))
         return output
+
+
+def lenet_bottom(features: Features, width: int, *, batch_norm: bool = True, flat: bool = True) -> nn.Module:
+    """Two convolutions, then a linear layer; flat=false sends the feature maps themselves (FedAdOb)."""
+    return LeNet(shape_of_images(features), width=width if flat else None, batch_norm=batch_norm)
+
+
+def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
+    """The rest of LeNet, for square maps of one `--bottom lenet:flat=false` (FedAdOb)."""
+    return LeNetTop(shape_of_maps(inputs, maps, "lenet"), outputs)
+
+
+def lenet_rest_top(inputs: int, outputs: int, *, maps: int = 8, activation: Activation = "relu") -> nn.Module:
+    """All of LeNet but its first convolution, for square maps of a `first-layer` (FedAdOb in horizontal learning)."""
+    return LeNetRest(shape_of_maps(inputs, maps, "lenet-rest"), outputs, activation=activation)
 
 
 def _pad(side: int) -> int:

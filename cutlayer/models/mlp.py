@@ -6,12 +6,14 @@ the cut, so one class with three switches takes the place of one class per paper
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import prod
 from typing import Literal
 
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least, one_of, probability
 from cutlayer.blocks.sparse import SparseRows
+from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.sparse_linear import SparseLinear
 
@@ -73,6 +75,44 @@ class MLP(nn.Module):
         """Return one row of the last width per input row."""
         output: Tensor = self.layers(inputs)
         return output
+
+
+def mlp_bottom(
+    features: Features,
+    width: int,
+    *,
+    hidden: tuple[int, ...] = (32,),
+    activation: Activation = "relu",
+    batch_norm: bool = False,
+    dropout: float = 0.0,
+    last_activation: bool = False,
+    he_uniform: bool = False,
+) -> nn.Module:
+    """Fully connected layers (HashVFL's tables: hidden=32; VFLRecon: hidden=50, width 50, last_activation)."""
+    return MLP(
+        prod(features.values.shape[1:]),
+        [*hidden, width],
+        activation=activation,
+        batch_norm=batch_norm,
+        dropout=dropout,
+        last_activation=last_activation,
+        he_uniform=he_uniform,
+        sparse=isinstance(features.values, SparseRows),
+    )
+
+
+def mlp_top(
+    inputs: int, outputs: int, *, hidden: tuple[int, ...] = (16,), batch_norm: bool = False, dropout: float = 0.0
+) -> nn.Module:
+    """Fully connected layers (HashVFL: hidden=16; VFLRecon: hidden=100-100)."""
+    return MLP(inputs, [*hidden, outputs], batch_norm=batch_norm, dropout=dropout)
+
+
+def relu_mlp_top(
+    inputs: int, outputs: int, *, hidden: tuple[int, ...] = (32,), batch_norm: bool = False, dropout: float = 0.0
+) -> nn.Module:
+    """An activation first, then fully connected layers: for linear bottoms whose outputs are added."""
+    return MLP(inputs, [*hidden, outputs], first_activation=True, batch_norm=batch_norm, dropout=dropout)
 
 
 def _check(inputs: int, widths: Sequence[int], activation: str, dropout: float, sparse_first: bool) -> None:

@@ -4,18 +4,9 @@ import ast
 from pathlib import Path
 
 import cutlayer
+from tests.contract.layers import LAYER
 
 ROOT = Path(cutlayer.__file__).parent
-
-LAYERS = {
-    0: ("errors", "_validate", "version", "files", "progress", "rng", "spec", "wire", "message", "blocks", "crypto"),
-    1: ("transcript", "cut", "defence", "recipe", "view", "finding", "attack", "metrics"),
-    2: ("party", "parties", "cuts", "defences", "attacks", "align"),
-    3: ("session", "checkpoint", "data", "models", "plan", "judge"),
-    4: ("run", "training", "auditing", "report", "experiment", "papers", "bench", "net", "horizontal"),
-    5: ("cli", "__main__", "__init__"),
-}
-LAYER = {name: level for level, names in LAYERS.items() for name in names}
 
 
 def imports():

@@ -15,7 +15,7 @@ def test_all_is_exact():
         "DataError", "Defence", "Finding", "Form", "Guess", "Hints", "Keep", "Kind", "Known", "Local", "Manifest",
         "Message", "Milestones", "Optimiser", "Own", "Phase", "Place", "Plan", "ProtocolError", "Recipe", "Report",
         "Role", "Run", "RunError", "Secret", "Setting", "Steps", "Sum", "Target", "Transcript", "View",
-        "__version__", "attacks", "audit", "data", "defences", "horizontal", "metrics", "models", "train",
+        "__version__", "attacks", "audit", "cuts", "data", "defences", "horizontal", "metrics", "models", "train",
     ]  # fmt: skip
     for name in cutlayer.__all__:
         assert getattr(cutlayer, name) is not None

@@ -4,7 +4,7 @@ import torch
 from cutlayer.data.task import Column, ColumnKind
 from cutlayer.errors import ConfigError
 from cutlayer.models import DeepCross
-from cutlayer.models.deep_cross import Cross
+from cutlayer.models.parts.cross import Cross
 
 COLUMNS = (
     Column("age"),

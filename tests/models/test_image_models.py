@@ -6,7 +6,7 @@ from torch import nn
 
 from cutlayer.errors import ConfigError
 from cutlayer.models import AlexNet, AlexNetRest, AlexNetTop, FirstLayer, LeNet, LeNetTop, ResNet18, ResNet20
-from cutlayer.models.resnet import Subsample
+from cutlayer.models.parts.residual import Subsample
 
 
 def count(model: nn.Module) -> int:

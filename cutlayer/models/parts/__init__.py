@@ -1,0 +1,1 @@
+"""What several models are built from: layers, and checks of shapes."""

@@ -1,0 +1,14 @@
+"""Who may import whom, from the bottom up: a layer imports from itself and from those below it."""
+
+LAYERS = {
+    0: (
+        *("errors", "_validate", "version", "files", "progress", "exports", "rng", "spec", "wire", "message"),
+        *("blocks", "crypto"),
+    ),
+    1: ("transcript", "cut", "defence", "recipe", "view", "finding", "attack", "metrics"),
+    2: ("party", "parties", "cuts", "defences", "attacks", "align"),
+    3: ("session", "checkpoint", "data", "models", "plan", "judge"),
+    4: ("run", "training", "auditing", "report", "experiment", "papers", "bench", "net", "horizontal"),
+    5: ("cli", "__main__", "__init__"),
+}
+LAYER = {name: level for level, names in LAYERS.items() for name in names}

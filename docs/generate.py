@@ -198,7 +198,7 @@ def bottoms_and_tops() -> Iterator[Section]:
     for group, known in (("Bottoms by name", named.bottoms()), ("Tops by name", named.tops())):
         for name, function in known.items():
             yield Section(group, name, body(function))
-    for name in models.__all__:
+    for name in dir(models):
         thing = getattr(models, name)
         if inspect.isclass(thing):
             needed = [p for p in inspect.signature(thing).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]

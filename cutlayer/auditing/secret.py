@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from cutlayer.attacks.tools.practice import course
+from cutlayer.attacks.tools.replay import first_moments
 from cutlayer.auditing.rehearsal import outside, shadow_of
 from cutlayer.data.task import Task
 from cutlayer.errors import Inapplicable
@@ -43,7 +43,7 @@ def secret_of(run: Run, shadow: Task | None = None) -> Secret:
         embeddings,
         predict=lambda rows, sent: predict_with(run, rows, sent),
         shadow=partial(shadow_of, run, given=shadow),
-        course=lambda party, count: course(run.view(party, predict=run.task.test[:1]), count),
+        course=lambda party, count: first_moments(run.view(party, predict=run.task.test[:1]), count),
     )
 
 

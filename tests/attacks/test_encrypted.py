@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from cutlayer.attacks import GradientClusters
-from cutlayer.attacks.tools.practice import Reader, records
+from cutlayer.attacks.tools.practice import Reader
+from cutlayer.attacks.tools.records import write_records
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.message import Kind, Phase
 from cutlayer.plan import assemble, roster_of
@@ -37,8 +38,8 @@ def views():
         session.train_epoch(epoch, task.train)
         other.train_epoch(epoch, task.train)
         rows = [m.batch.rows for m in kept.channels[ME, ME, Kind.GRADIENT, Phase.TRAIN].messages()][-len(gradients) :]
-        for step, (some, gradient) in enumerate(zip(rows, gradients, strict=True)):
-            record(opened, Kind.GRADIENT, ME, some, gradient, step)
+        for step, (batch, gradient) in enumerate(zip(rows, gradients, strict=True)):
+            record(opened, Kind.GRADIENT, ME, batch, gradient, step)
         gradients.clear()
     manifest = Manifest("toy", roster_of(task), len(task.classes), task.train, task.test, plan.recipe, plan.cut)
 
@@ -49,27 +50,27 @@ def views():
     own = Own(task.features[ME].values, None, start=start)
     known = task.train[:8]
     hints = Hints(labels=Known(known, task.labels[known]))
-    made = [view_of(one, frozenset({ME}), manifest, {ME: own}) for one in (kept, opened)]
-    return task, [type(view)(view.parties, view.manifest, view.channels, view.own, hints) for view in made]
+    seen = [view_of(transcript, frozenset({ME}), manifest, {ME: own}) for transcript in (kept, opened)]
+    return task, [type(view)(view.parties, view.manifest, view.channels, view.own, hints) for view in seen]
 
 
 def test_records_agree_up_to_fixed_point(views):
-    _, seen = views
-    through, plain = (records([view], "all") for view in seen)
+    _, encrypted_and_open = views
+    through, plain = (write_records([view], "all") for view in encrypted_and_open)
     assert torch.equal(through.rows, plain.rows) and len(plain.rows) == EPOCHS * 32
     torch.testing.assert_close(through.take(torch.arange(96)), plain.take(torch.arange(96)), atol=2e-3, rtol=0)
     assert plain.take(torch.arange(96)).abs().max() > 0.1
 
 
 def test_a_network_taught_in_the_open_reads_the_encrypted_run_alike(views):
-    task, seen = views
-    through, plain = (records([view], "none") for view in seen)
+    task, encrypted_and_open = views
+    through, plain = (write_records([view], "none") for view in encrypted_and_open)
     with Stream(0, "reader").scope():
         reader = Reader((32,), plain, len(task.classes)).learn(task.labels, rounds=10, rate=1e-3)
     assert torch.equal(reader.read(through), reader.read(plain))
 
 
 def test_clusters_are_the_same(views):
-    _, seen = views
-    through, plain = (GradientClusters().run(view, rng()) for view in seen)
+    _, encrypted_and_open = views
+    through, plain = (GradientClusters().run(view, rng()) for view in encrypted_and_open)
     assert torch.equal(through.rows, plain.rows) and torch.equal(through.values, plain.values)

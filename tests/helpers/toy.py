@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss
 import cutlayer as cl
 from cutlayer import horizontal
 from cutlayer.attack import Asks, Attack, Target
-from cutlayer.attacks.tools.practice import course
+from cutlayer.attacks.tools.replay import first_moments
 from cutlayer.auditing.secret import secret_of_client
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.blocks.passport import PassportLayer
@@ -86,7 +86,7 @@ class World:
             embeddings=self._embeddings() if asks.top else {},
             shapes={n: tuple(self.features[n].shape[1:]) for n in others},
             shadow=self._shadow(party, asks.shadow) if asks.shadow else None,
-            course={n: course(self.view(n), asks.course) for n in others} if asks.course else {},
+            course={n: first_moments(self.view(n), asks.course) for n in others} if asks.course else {},
         )
 
     def _shadow(self, party: str, count: int) -> Shadow:

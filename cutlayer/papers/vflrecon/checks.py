@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutlayer.attacks.tools.practice import Reader, Records
+from cutlayer.attacks.tools.practice import Reader
+from cutlayer.attacks.tools.records import Records
 from cutlayer.auditing.rehearsal import shadow_of
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import ConfigError

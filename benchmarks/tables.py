@@ -23,6 +23,7 @@ PAGES = {  # seeds, page, and what else the command says
     "binary": (3, "binary-columns", ""),
     "sfa": (5, "secure-sum", " (with --device cuda)"),
 }
+WIDEST = 150  # characters of a line
 COUNTS = ("columns exact", "claimed", "Algorithm 1:")  # whole numbers
 
 
@@ -43,15 +44,27 @@ def table(rows: list[dict[str, Any]], datasets: list[str]) -> str:
     if not rows:
         return "Not run yet."
     settings = list(dict.fromkeys(row["setting"] for row in rows))
-    lines = [" | ".join(["| dataset", "method", *(s or "-" for s in settings)]) + " |"]
-    lines.append("| --- " * (2 + len(settings)) + "|")
+    lines = []
     for dataset in datasets:
         for method in dict.fromkeys(row["method"] for row in rows if row["dataset"] == dataset):
-            found = {r["setting"]: cell(r) for r in rows if r["dataset"] == dataset and r["method"] == method}
-            lines.append(
-                " | ".join([f"| {dataset}", method.replace("|", "\\|"), *(found.get(s, "") for s in settings)]) + " |"
-            )
-    return "\n".join(lines)
+            cells = {r["setting"]: cell(r) for r in rows if r["dataset"] == dataset and r["method"] == method}
+            lines.append([dataset, method.replace("|", "\\|"), *(cells.get(s, "") for s in settings)])
+    return narrow(["dataset", "method", *(s or "-" for s in settings)], lines)
+
+
+def narrow(head: list[str], lines: list[list[str]]) -> str:
+    """One table, or several where one would be too wide to read; each repeats the first two columns."""
+    for count in range(len(head) - 2, 0, -1):
+        parts = []
+        for start in range(2, len(head), count):
+            chosen = slice(start, start + count)
+            kept = [[*line[:2], *line[chosen]] for line in lines if any(line[chosen])]
+            top = [*head[:2], *head[chosen]]
+            parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in (top, ["---"] * len(top), *kept)))
+        text = "\n\n".join(parts)
+        if max(map(len, text.splitlines())) <= WIDEST:
+            break
+    return text
 
 
 def fill(page: Path, results: dict[str, list[dict[str, Any]]]) -> None:

@@ -33,6 +33,7 @@ END = "<!-- End of the generated part. -->"
 WIDTH = 120
 LABELS = ("Protects", "Guarantee", "Does not hide", "Sees", "Needs", "Cost", "Specification", "Paper")
 LABEL = re.compile(rf"({'|'.join(LABELS)}):\s+(.*)")
+WORD = re.compile(r"(?:`[^`]*`|\S)+")  # what stands between backticks is not broken
 LOOKS_LIKE_MARKUP = re.compile(r"([-+*>#|=]|\d+[.)])$")  # at the start of a line, these begin a list, a heading, ...
 CITATION = re.compile(r"([a-z][a-z-]*[a-z])(?:, sections? ([\d.]*\d(?:(?:, | and | to )[\d.]*\d)*))?")
 COMMON_OPTIONS = ("parties", "label_party", "seed", "limit")  # explained once for all datasets
@@ -73,7 +74,7 @@ def read_docstring(thing: object) -> Docstring:
 def wrap(text: str, indent: str = "") -> str:
     """Break prose into lines that Markdown reads as one paragraph: none begins with a character that means more."""
     lines: list[list[str]] = [[]]
-    for word in text.split():
+    for word in WORD.findall(text):
         if lines[-1] and len(indent) + len(" ".join([*lines[-1], word])) > WIDTH:
             carried: list[str] = []
             while len(lines[-1]) > 1 and LOOKS_LIKE_MARKUP.match((carried or [word])[0]):

@@ -1,9 +1,9 @@
 """Write the reference pages of attacks, defences, cuts, models and datasets from their docstrings.
 
-Run `PYTHONPATH=. python docs/generate.py` after a docstring or a constructor changed. It lies here and not in the
-package because only those who change the code need it. What stands in a page outside of the two marker lines is
-written by hand and kept; everything between them is replaced. `tests/test_docs.py` fails while a page is not what
-this writes.
+Run `make generated` (or `PYTHONPATH=. python docs/generate.py`) after a docstring or a constructor changed. It lies
+here and not in the package because only those who change the code need it. What stands in a page outside of the two
+marker lines is written by hand and kept; everything between them is replaced. `tests/test_docs.py` fails while a page
+is not what this writes.
 """
 
 import inspect

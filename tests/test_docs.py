@@ -126,7 +126,7 @@ def test_pages_with_code_are_found():
 @pytest.mark.parametrize("page", generate.PAGES)
 def test_reference_pages_are_what_docstrings_say(page):
     assert (ROOT / "docs" / page).read_text() == generate.renewed(page), (
-        "renew it: PYTHONPATH=. python docs/generate.py"
+        "renew it: make generated, or PYTHONPATH=. python docs/generate.py"
     )
 
 

@@ -35,13 +35,13 @@ from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role, Setting
-from cutlayer.experiment import words
 from cutlayer.files import write_text
 from cutlayer.metrics.columns import two_valued
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.rng import numpy_generator
 from cutlayer.run import Run
+from cutlayer.settings import read_attacks, read_defences
 from cutlayer.training import train_plan
 
 RESULTS = Path(__file__).parent.parent / "results" / "binary" / "defences.csv"
@@ -105,7 +105,7 @@ def cases(columns: int, width: int) -> dict[str, tuple[str, Sequence[Defence]]]:
         "hash:bits=16",
         *(f"column-noise:flip={flip}" for flip in (0.1, 0.25, 0.4, 0.5)),
     )
-    found: dict[str, tuple[str, Sequence[Defence]]] = {s: ("linear", words.defences([s])) for s in spelled}
+    found: dict[str, tuple[str, Sequence[Defence]]] = {s: ("linear", read_defences([s])) for s in spelled}
     found["blend"] = ("linear", [Blend()])
     found["gaussian columns, std 0.74"] = ("linear", [GaussianColumns()])  # a fair bit is guessed as from flip=0.25
     for curve in ("relu", "tanh"):
@@ -132,7 +132,7 @@ def make_run(task: Task, bottom: str, defences: Sequence[Defence], seed: int) ->
 def findings(run: Run, flip: float | None) -> list[dict[str, Any]]:
     """What the attacks, and the two yardsticks, make of a run."""
     rows = []
-    for finding in attack_run(run, words.attacks(ATTACKS)):
+    for finding in attack_run(run, read_attacks(ATTACKS)):
         exact = re.match(r"(\d+) of (\d+) .* (\d+) claimed", finding.detail)
         counts = dict(zip(("exact", "columns", "claimed"), exact.groups() if exact else (), strict=False))
         value = {"column_accuracy": finding.value, "commoner_value": finding.baseline}

@@ -14,13 +14,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.experiment import words
+from cutlayer.data.named import read_dataset
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
 from cutlayer.papers.jobs import Job, plan_of, read_outcomes
 from cutlayer.papers.reproduce import read
 from cutlayer.report.plots import COLOURS, MARKERS, reconstructions
 from cutlayer.run import Run
+from cutlayer.settings import read_attacks
 from cutlayer.training import train_plan, using_threads
 
 ROOT = Path(__file__).parents[1]
@@ -30,13 +31,13 @@ SHOWN = 10
 
 def trained(job: Job) -> Run:
     """The training of a job, without its attacks."""
-    return train_plan(words.dataset(job.data), plan_of(job), keep="last")
+    return train_plan(read_dataset(job.data), plan_of(job), keep="last")
 
 
 def guesses(run: Run, spelling: str) -> tuple[Any, float]:
     """What an attack guesses of its first rows, and its figure."""
     found: list[Any] = []
-    (finding,) = attack_run(run, words.attacks([spelling]), on_guess=lambda attack, guess, finding: found.append(guess))
+    (finding,) = attack_run(run, read_attacks([spelling]), on_guess=lambda attack, guess, finding: found.append(guess))
     return found[0], finding.value
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from rich.progress import track
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.experiment import words
+from cutlayer.data.named import read_dataset
 from cutlayer.files import write_text
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
 from cutlayer.papers.jobs import Job, plan_of, trained
+from cutlayer.settings import read_attacks
 from cutlayer.training import using_threads
 
 FILE = Path(__file__).parents[1] / "results/passport-guesses.csv"
@@ -41,9 +42,9 @@ def jobs() -> Iterator[tuple[str, int, Job]]:
 def rows() -> Iterator[dict[str, object]]:
     """Train, attack, and say by how much attackers err."""
     for learning, mean, job in track(list(jobs()), "training and attacking"):
-        run = trained(words.dataset(job.data), plan_of(job), job)
+        run = trained(read_dataset(job.data), plan_of(job), job)
         for guesses in GUESSES:
-            attack = words.attacks([f"passport-inversion:{SEARCH},assume=guess,restarts={guesses}"])
+            attack = read_attacks([f"passport-inversion:{SEARCH},assume=guess,restarts={guesses}"])
             found = [finding for seed in SEEDS for finding in attack_run(run, attack, seed=seed)]
             errors = [finding.value for finding in found]
             yield {

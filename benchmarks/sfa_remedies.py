@@ -33,7 +33,6 @@ from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting
-from cutlayer.experiment import words
 from cutlayer.files import write_text
 from cutlayer.finding import Finding
 from cutlayer.judge import judge
@@ -41,6 +40,7 @@ from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.models import named
 from cutlayer.rng import generator
 from cutlayer.run import Run
+from cutlayer.settings import read_attacks, read_defences
 from cutlayer.training import using_threads
 from cutlayer.transcript import Transcript
 from cutlayer.view import View
@@ -93,7 +93,7 @@ def remedies(columns: int, width: int) -> dict[str, Remedy]:
     spelled = [f"gaussian-noise:std={std}" for std in (0.1, 0.3, 1.0, 3.0)]
     spelled += ["masquerade", *(f"column-noise:flip={flip}" for flip in (0.1, 0.25, 0.5))]
     for spelling in spelled:
-        found[spelling] = Remedy(width, "linear", words.defences([spelling]))
+        found[spelling] = Remedy(width, "linear", read_defences([spelling]))
     for bits in (16, width):
         found[f"signs, {bits} bits"] = Remedy(bits, "linear", (Signs(bits=bits),))
     return found
@@ -139,7 +139,7 @@ def silent(view: View) -> View:
 
 def findings(run: Run) -> list[dict[str, Any]]:
     """What the attacks make of a run, and of sums to which the feature party adds nothing."""
-    task, secret, attacks = run.task, secret_of(run), words.attacks(ATTACKS)
+    task, secret, attacks = run.task, secret_of(run), read_attacks(ATTACKS)
     view = run.view(task.label_party, predict=torch.cat([task.train, task.test]))
 
     def judged(seen: View) -> list[Finding]:

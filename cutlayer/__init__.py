@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazy(
         "plan": "Plan",
         "recipe": "Constant, Cosine, Milestones, Optimiser, Recipe, Steps",
         "run": "Run",
+        "settings": "Settings",
         "training": "train",
         "transcript": "Channel, Keep, Transcript",
         "version": "__version__",

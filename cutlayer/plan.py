@@ -25,8 +25,10 @@ from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session
 from cutlayer.spec import describe
 
-#: A module per party, or a function from a party's features and the embedding's width to a module.
-Bottoms = Mapping[str, nn.Module] | Callable[[Features, int], nn.Module]
+#: A function from a party's features and the embedding's width to a module.
+MakeBottom = Callable[[Features, int], nn.Module]
+#: One for all parties, or by party a module or such a function.
+Bottoms = Mapping[str, nn.Module] | Mapping[str, MakeBottom] | MakeBottom
 #: A module, or a function from the joint width and the number of outputs to a module.
 Top = nn.Module | Callable[[int, int], nn.Module]
 
@@ -176,16 +178,25 @@ def _common(name: str, rows: int, facts: Facts, plan: Plan) -> dict[str, Any]:
 
 
 def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Module:
-    if isinstance(plan.bottoms, Mapping) and name not in plan.bottoms:
-        raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(plan.bottoms)}.")
+    source = _source(name, plan.bottoms)
     with Stream(_own_seed(plan), name, "init", "bottom").scope():
-        if isinstance(plan.bottoms, Mapping):
-            bottom = deepcopy(plan.bottoms[name])
+        if isinstance(source, nn.Module):
+            bottom = deepcopy(source)
         else:
-            bottom = plan.bottoms(features, embedding_width(facts.classes, plan))
+            bottom = source(features, embedding_width(facts.classes, plan))
         for defence in plan.defences:
             bottom = defence.model(bottom, _setting(name, "bottom", len(features.values), facts, plan))
     return bottom
+
+
+def _source(name: str, bottoms: Bottoms) -> nn.Module | MakeBottom:
+    """Where a party's bottom comes from."""
+    if not isinstance(bottoms, Mapping):
+        return bottoms
+    try:
+        return bottoms[name]
+    except KeyError:
+        raise ConfigError(f"Expected a bottom model for party {name!r}, got {sorted(bottoms)}.") from None
 
 
 def _own_seed(plan: Plan) -> int:

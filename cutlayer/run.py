@@ -26,11 +26,10 @@ from cutlayer.files import replacing, write_text
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.metrics.divergence import divergence
-from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.plan import Facts, Plan, assemble, describe_all, facts_of, feature_party, part_of, roster_of, target_scale
 from cutlayer.rng import Stream
 from cutlayer.session import Session
-from cutlayer.spec import describe
+from cutlayer.settings import settings_of
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
 from cutlayer.view import Manifest, Own, Start, View, view_of
@@ -119,7 +118,7 @@ class Run:
             "models": {name: checkpoint.digest(model) for name, model in self.models.items()},
             "task": dict(self.task.source) or {"name": self.task.name},
             "notes": [*self.task.notes, *self.notes()],
-            "plan": plan_json(self.plan) | {"keep": str(self.transcript.keep)},
+            "plan": {**settings_of(self.plan).to_json(), "device": self.plan.device, "keep": str(self.transcript.keep)},
             "history": self.history,
             **self._flagged(),
             "versions": {
@@ -216,27 +215,3 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or any(key not in record for key in wanted):
         raise RunError(f"Expected {', '.join(wanted)} in {path}; it is damaged or not a run's.")
     return record
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan in words, for run.json and for comparing two runs."""
-    recipe = vars(plan.recipe) | {
-        "optimiser": plan.recipe.optimiser.value,
-        "schedule": describe(plan.recipe.schedule, full=True),
-    }
-    return {
-        "cut": describe(plan.cut, full=True),
-        "width": plan.width,
-        "defences": list(describe_all(plan.defences)),
-        "recipe": recipe,
-        "seed": plan.seed,
-        "device": plan.device,
-        "lookahead": plan.lookahead,
-        **({"greedy": plan.greedy} if plan.greedy else {}),
-        "bottoms": _spelled(plan.bottoms),
-        "top": _spelled(plan.top),
-    }
-
-
-def _spelled(model: object) -> str:
-    return str(getattr(model, "spelling", "default" if model in (default_bottom, default_top) else "custom"))

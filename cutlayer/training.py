@@ -17,17 +17,16 @@ from torch import Tensor
 from cutlayer import checkpoint
 from cutlayer._validate import an, at_least, listed
 from cutlayer.cut import Cut
-from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, DataError, RunError
-from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
 from cutlayer.progress import Progress
 from cutlayer.recipe import Recipe
-from cutlayer.run import Run, plan_json
+from cutlayer.run import Run
 from cutlayer.session import Session
+from cutlayer.settings import Settings, settings_of
 from cutlayer.transcript import Keep, Transcript
 
 CHECKPOINT_SECONDS = 10.0  # between checkpoints; the first epoch always writes one
@@ -36,16 +35,17 @@ CHECKPOINT_SECONDS = 10.0  # between checkpoints; the first epoch always writes 
 def train(
     task: Task,
     *,
-    bottoms: Bottoms = default_bottom,
-    top: Top = default_top,
-    width: int = 16,
+    settings: Settings | None = None,
+    bottoms: Bottoms | None = None,
+    top: Top | None = None,
+    width: int | None = None,
     cut: Cut | None = None,
-    defences: Sequence[Defence] = (),
+    defences: Sequence[Defence] | None = None,
     recipe: Recipe | None = None,
     epochs: int | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    greedy: str = "",
+    seed: int | None = None,
+    device: str | None = None,
+    greedy: str | None = None,
     threads: int = 1,
     keep: Keep | str = "last",
     out: Path | str | None = None,
@@ -54,23 +54,29 @@ def train(
 ) -> Run:
     """Train a split network and return the run; with `out`, write a run folder as well.
 
-    The same arguments give bit-identical models, run after run, on one machine. `epochs` overrides
-    the recipe's. Modules passed in are copied, never changed. `threads` is torch's number of CPU
-    threads meanwhile: sums, and so bits, depend on it, and small models gain nothing from a second.
-    `greedy` names a feature party that cheats, by longer steps than agreed (greedy.GreedyParty).
+    The same arguments give bit-identical models, run after run, on one machine. `settings` describe models and
+    training in words; whatever else is given overrides them, and `epochs` overrides the recipe's. Modules passed in
+    are copied, never changed. `threads` is torch's number of CPU threads meanwhile: sums, and so bits, depend on it,
+    and small models gain nothing from a second. `greedy` names a feature party that cheats, by longer steps than
+    agreed (parties.greedy.GreedyParty).
     """
-    recipe = recipe or Recipe()
-    plan = Plan(
-        bottoms=bottoms,
-        top=top,
-        width=width,
-        cut=cut or Concat(),
-        defences=listed("defences", defences, Defence, "cl.defences.MaxNorm()"),
-        recipe=recipe if epochs is None else replace(recipe, epochs=epochs),
-        seed=seed,
-        device=device,
-        greedy=greedy,
+    objects: dict[str, Any] = {
+        "bottoms": bottoms,
+        "top": top,
+        "width": width,
+        "cut": cut,
+        "defences": None if defences is None else listed("defences", defences, Defence, "cl.defences.MaxNorm()"),
+        "recipe": recipe,
+        "seed": seed,
+        "device": device,
+        "greedy": greedy,
+    }
+    plan = replace(
+        Plan() if settings is None else settings.plan(),
+        **{key: value for key, value in objects.items() if value is not None},
     )
+    if epochs is not None:
+        plan = replace(plan, recipe=replace(plan.recipe, epochs=epochs))
     return train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)
 
 
@@ -222,16 +228,14 @@ def _resume(run: Run, best: Best, folder: Path) -> int:
 def _options(run: Run) -> dict[str, Any]:
     """What a run is of, in words; a table may lie elsewhere, but is the same."""
     source = {key: value for key, value in run.task.source.items() if key != "table"}
-    options: dict[str, Any] = json.loads(json.dumps({"plan": plan_json(run.plan), "task": source}))
+    options: dict[str, Any] = json.loads(json.dumps({"plan": settings_of(run.plan).to_json(), "task": source}))
     return options
 
 
 def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Which options are not the same."""
-    pairs = [(before["plan"], now["plan"]), (before["plan"]["recipe"], now["plan"]["recipe"])]
-    pairs.append((before.get("task", now["task"]), now["task"]))
-    found = {key for one, two in pairs for key in {*one, *two} if one.get(key) != two.get(key)}
-    return sorted(found - {"recipe"})
+    pairs = [(before["plan"], now["plan"]), (before.get("task", now["task"]), now["task"])]
+    return sorted({key for old, new in pairs for key in {*old, *new} if old.get(key) != new.get(key)})
 
 
 def _status(history: list[dict[str, float]]) -> str:

@@ -201,7 +201,7 @@ def test_divergence_is_told_in_one_sentence(task):
         ({"epochs": 1.5}, "Expected epochs=1.5 to be a whole number."),
         ({"epochs": True}, "Expected epochs=True to be a whole number."),
         ({"seed": "0"}, "Expected seed='0' to be a whole number."),
-        ({"seed": None}, "Expected seed=None to be a whole number."),
+        ({"seed": "1"}, "Expected seed='1' to be a whole number."),
         ({"cut": "sum"}, r"Expected cut to be an object such as cl.Sum\(\), got 'sum'."),
         ({"recipe": {"epochs": 3}}, "Expected recipe to be an object such as .*, got a dict."),
         ({"defences": "max-norm"}, "Expected defences to be a list of objects, such as .*, got 'max-norm'."),

@@ -20,7 +20,7 @@ ATTACKS = ("model-completion", "model-inversion")
 
 def make() -> Study:
     """The study that both sides conduct."""
-    return Study(data="digits", defences=DEFENCES, attacks=ATTACKS, seeds=tuple(range(10)), epochs=30)
+    return Study(data="digits", defences=DEFENCES, attacks=ATTACKS, seeds=tuple(range(10)))
 
 
 def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:

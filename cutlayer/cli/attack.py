@@ -30,19 +30,20 @@ def attack(
     """
     from cutlayer.auditing.attacking import attack_run, refuse_role, role_of
     from cutlayer.cli import show
+    from cutlayer.data.named import task_again
     from cutlayer.errors import ConfigError
-    from cutlayer.experiment import words
     from cutlayer.experiment.audit import Report
     from cutlayer.finding import Status
     from cutlayer.run import Run, read_record
+    from cutlayer.settings import Settings, read_attacks
 
     if out is not None and out.exists():
         raise ConfigError(f"The file {out} exists already; choose another --out.")
     if out is not None and out.suffix != ".csv":
         raise ConfigError(f"Expected --out to end in .csv, got {out}: name it so.")
-    chosen = words.attacks(attack or [])
+    chosen = read_attacks(attack or [])
     record = read_record(run)
-    opened = Run.open(run, words.task_again(record["task"]), words.plan_again(record["plan"], trust))
+    opened = Run.open(run, task_again(record["task"]), Settings.of_json(record["plan"], trust=trust).plan())
     if by and not attack:  # every attack that this party can run
         chosen = [one for one in chosen if one.by is role_of(opened.task, by)]
     elif by:

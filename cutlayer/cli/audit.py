@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from cutlayer.cli import options
+
 if TYPE_CHECKING:
     from cutlayer.experiment.study import Study
     from cutlayer.report.record import Record
 
-DATA, MATRIX, MODEL, ANSWER, WORK = "Data", "What is tried", "Model", "Recommendation", "Work and output"
+DATA, MATRIX, ANSWER, WORK = "Data", "What is tried", "Recommendation", "Work and output"
 
 PATIENCE = 10  # seconds for a scheduler to answer
 
@@ -42,13 +44,21 @@ def audit(
     ] = None,
     attack: Annotated[list[str] | None, Option(help="Instead of the preset's.", rich_help_panel=MATRIX)] = None,
     seeds: Annotated[int | None, Option(help="How many seeds.", rich_help_panel=MATRIX)] = None,
-    bottom: Annotated[str | None, Option(help="Bottom model: linear, mlp:hidden=64.", rich_help_panel=MODEL)] = None,
-    top: Annotated[str | None, Option(help="Top model.", rich_help_panel=MODEL)] = None,
-    width: Annotated[int | None, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = None,
-    cut: Annotated[str | None, Option(help="concat or sum.", rich_help_panel=MODEL)] = None,
-    epochs: Annotated[int | None, Option(help="Passes over the training rows.", rich_help_panel=MODEL)] = None,
-    batch_size: Annotated[int | None, Option(help="Rows in a mini-batch.", rich_help_panel=MODEL)] = None,
-    lr: Annotated[float | None, Option(help="Learning rate.", rich_help_panel=MODEL)] = None,
+    bottom: options.Bottom = None,
+    top: options.Top = None,
+    width: options.Width = None,
+    cut: options.Cut = None,
+    settings: options.FromFile = None,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    optimiser: options.Optimiser = None,
+    lr: options.Rate = None,
+    momentum: options.Momentum = None,
+    weight_decay: options.WeightDecay = None,
+    schedule: options.Schedule = None,
+    patience: options.Patience = None,
+    clip: options.Clip = None,
+    valid: options.Valid = None,
     threat: Annotated[
         list[str] | None, Option(help="labels, features or outcome; all by default.", rich_help_panel=ANSWER)
     ] = None,
@@ -80,20 +90,28 @@ def audit(
     from cutlayer.files import write_text
     from cutlayer.report.files import write_all
 
-    chosen = {
-        "bottom": bottom,
-        "top": top,
-        "width": width,
-        "cut": cut,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "lr": lr,
-    }
+    words = options.words_from(
+        settings,
+        bottom,
+        top=top,
+        width=width,
+        cut=cut,
+        epochs=epochs,
+        batch_size=batch_size,
+        optimiser=optimiser,
+        lr=lr,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        schedule=schedule,
+        patience=patience,
+        clip=clip,
+    )
     table = {"label": label, "parties": party, "label_party": label_party, "id_column": id_column}
     table |= {"without": without, "goal": goal}
     if workers is not None:
         at_least("workers", workers, 1)
-    study = _study(what, data, table, depth, defence, attack, seeds, chosen)
+    matrix = {"defences": tuple(defence or ()), "attacks": tuple(attack or ()), "valid": valid}
+    study = _study(what, data, table, depth, matrix, seeds, words)
     if save_study is not None:
         write_text(save_study, study.to_toml(save_study.parent))
         return
@@ -130,33 +148,31 @@ def _study(
     data: str | None,
     table: dict[str, Any],
     depth: str,
-    defences: list[str] | None,
-    attacks: list[str] | None,
+    matrix: dict[str, Any],
     seeds: int | None,
-    chosen: dict[str, Any],
+    words: dict[str, Any],
 ) -> "Study":
     from dataclasses import replace
 
     from cutlayer._validate import at_least
+    from cutlayer.data.named import read_parties
     from cutlayer.errors import ConfigError
-    from cutlayer.experiment import words
     from cutlayer.experiment.presets import preset
     from cutlayer.experiment.study import Study, read_study
+    from cutlayer.settings import Settings
 
-    given = {key: value for key, value in chosen.items() if value is not None}
-    if defences:
-        given["defences"] = tuple(defences)
-    if attacks:
-        given["attacks"] = tuple(attacks)
+    given: dict[str, Any] = {key: value for key, value in matrix.items() if value}
     if seeds is not None:
         at_least("seeds", seeds, 1)
         given["seeds"] = tuple(range(seeds))
     if what is not None and what.suffix == ".toml":
         if data or any(table.values()):
             raise ConfigError(f"Expected data in the study file {what} or on the command line, got both.")
-        return replace(read_study(what), **given)
+        study = read_study(what)
+        return replace(study, **given, training=replace(study.training, **words))
     usual = preset(depth)
     given = {"defences": usual.defences, "attacks": usual.attacks, "seeds": usual.seeds} | given
+    given["training"] = Settings(**words)
     if what is None:
         if any(table.values()):
             raise ConfigError(
@@ -168,7 +184,7 @@ def _study(
         raise ConfigError(f"Expected --label COLUMN and no --data with the table {what}.")
     columns = {key: value for key, value in table.items() if value}
     if "parties" in columns:
-        columns["parties"] = words.parties(columns["parties"])
+        columns["parties"] = read_parties(columns["parties"])
     return Study(table={"path": str(what), **columns}, **given)
 
 
@@ -192,13 +208,13 @@ def _executor(address: str | None) -> Executor | None:
 
 def _show(record: "Record", out: Path, json: bool) -> None:
     from cutlayer.cli import show
-    from cutlayer.experiment.choice import options
+    from cutlayer.experiment.choice import options as setups
 
     if json:
         show.dump({"out": str(out), "choice": record.choice, "findings": record.rows, "missing": record.missing})
         return
     for target in ("labels", "features", "outcome"):
-        found = sorted(options(record.rows, (target,)), key=lambda option: option.leakage)
+        found = sorted(setups(record.rows, (target,)), key=lambda option: option.leakage)
         lines = [
             (o.name, f"{100 * o.accuracy:.1f}%", f"{100 * o.leakage:.0f}%", o.worst, "yes" if o.sealed else "no")
             for o in found

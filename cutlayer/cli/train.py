@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 from typer import Option
 
-DATA, MODEL, RECIPE, OUTPUT = "Data", "Model and defences", "Training", "Output"
+from cutlayer.cli import options
+
+DATA, MODEL, RECIPE, OUTPUT = "Data", options.MODEL, options.RECIPE, "Output"
 
 
 def train(
@@ -46,33 +48,31 @@ def train(
     ] = None,
     missing: Annotated[str | None, Option(help="Table gaps: impute (default) or refuse.", rich_help_panel=DATA)] = None,
     test: Annotated[float | None, Option(help="Table rows kept for testing (0.2).", rich_help_panel=DATA)] = None,
-    valid: Annotated[float, Option(help="Share of training rows held out for validation.", rich_help_panel=DATA)] = 0.0,
-    bottom: Annotated[
-        str, Option(help="Bottom model: mlp:hidden=64-32, lenet, ...", rich_help_panel=MODEL)
-    ] = "default",
-    top: Annotated[str, Option(help="Top model: mlp:hidden=16, relu-mlp, none.", rich_help_panel=MODEL)] = "default",
-    width: Annotated[int, Option(help="Numbers in an embedding.", rich_help_panel=MODEL)] = 16,
-    cut: Annotated[str, Option(help="concat, sum, secure-sum, encrypted-layer.", rich_help_panel=MODEL)] = "concat",
+    bottom: options.Bottom = None,
+    top: options.Top = None,
+    width: options.Width = None,
+    cut: options.Cut = None,
     defence: Annotated[
         list[str] | None,
         Option(help="gaussian-noise:std=0.1, max-norm, ... Repeat it; order counts.", rich_help_panel=MODEL),
     ] = None,
-    epochs: Annotated[int, Option(help="Passes over the training rows.", rich_help_panel=RECIPE)] = 30,
-    batch_size: Annotated[int, Option(help="Rows in a mini-batch.", rich_help_panel=RECIPE)] = 128,
-    optimiser: Annotated[str, Option(help="adam, sgd or adadelta.", rich_help_panel=RECIPE)] = "adam",
-    lr: Annotated[float, Option(help="Learning rate.", rich_help_panel=RECIPE)] = 2e-3,
-    momentum: Annotated[float, Option(help="Of sgd.", rich_help_panel=RECIPE)] = 0.9,
-    weight_decay: Annotated[float, Option(help="L2 penalty.", rich_help_panel=RECIPE)] = 0.0,
-    schedule: Annotated[
-        str, Option(help="constant, steps:every=10, milestones:at=30-60, cosine.", rich_help_panel=RECIPE)
-    ] = "constant",
-    patience: Annotated[
-        int | None, Option(help="Stop after so many epochs without a better validation loss.", rich_help_panel=RECIPE)
-    ] = None,
+    settings: options.FromFile = None,
+    epochs: options.Epochs = None,
+    batch_size: options.BatchSize = None,
+    optimiser: options.Optimiser = None,
+    lr: options.Rate = None,
+    momentum: options.Momentum = None,
+    weight_decay: options.WeightDecay = None,
+    schedule: options.Schedule = None,
+    patience: options.Patience = None,
+    clip: options.Clip = None,
+    valid: options.Valid = None,
     greedy: Annotated[
-        str, Option(help="A party that cheats: it takes longer steps than agreed.", rich_help_panel=RECIPE)
-    ] = "",
-    seed: Annotated[int, Option(help="The same seed gives the same models, bit for bit.", rich_help_panel=RECIPE)] = 0,
+        str | None, Option(help="A party that cheats: it takes longer steps than agreed.", rich_help_panel=RECIPE)
+    ] = None,
+    seed: Annotated[
+        int | None, Option(help="The same seed gives the same models, bit for bit (0).", rich_help_panel=RECIPE)
+    ] = None,
     device: Annotated[str, Option(help="cpu or cuda.", rich_help_panel=RECIPE)] = "cpu",
     threads: Annotated[int, Option(help="CPU threads.", rich_help_panel=RECIPE)] = 1,
     out: Annotated[Path | None, Option(help="Write a run folder here.", rich_help_panel=OUTPUT)] = None,
@@ -90,37 +90,34 @@ def train(
     cutlayer train --data digits --epochs 30 --out runs/digits
     cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
     """
-    from cutlayer._validate import one_of
     from cutlayer.cli import show
     from cutlayer.data import table as read_table
+    from cutlayer.data.named import hold_out, read_dataset, read_parties
     from cutlayer.errors import ConfigError, Interrupted
-    from cutlayer.experiment import words
-    from cutlayer.models import named
-    from cutlayer.plan import Plan
-    from cutlayer.recipe import Optimiser, Recipe
+    from cutlayer.settings import Settings
     from cutlayer.training import train_plan
 
-    one_of("optimiser", optimiser, [member.value for member in Optimiser])
-    plan = Plan(
-        bottoms=named.bottom(bottom),
-        top=named.top(top),
+    words = options.words_from(
+        settings,
+        bottom,
+        top=top,
         width=width,
-        cut=words.cut(cut),
-        defences=words.defences(defence or []),
-        recipe=Recipe(
-            epochs=epochs,
-            batch_size=batch_size,
-            optimiser=Optimiser(optimiser),
-            lr=lr,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            schedule=words.schedule(schedule),
-            patience=patience,
-        ),
-        seed=seed,
-        device=device,
+        cut=cut,
+        defences=tuple(defence) if defence else None,
+        epochs=epochs,
+        batch_size=batch_size,
+        optimiser=optimiser,
+        lr=lr,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        schedule=schedule,
+        patience=patience,
+        clip=clip,
         greedy=greedy,
+        seed=seed,
     )
+    chosen = Settings(**words)
+    plan = chosen.plan(device=device)
     if resume and out is None:
         raise ConfigError("Expected --out FOLDER beside --resume: which run is to go on?")
     if (data is None) == (table is None):
@@ -132,7 +129,7 @@ def train(
                 "--label, --party, --id-column, --without, --goal, --partition, --coding, --scaling, --missing and "
                 "--test describe a --table, not a --data set."
             )
-        task = words.dataset(data, parties=parties, label_party=label_party)
+        task = read_dataset(data, parties=parties, label_party=label_party)
     else:
         if label is None:
             raise ConfigError("Expected --label COLUMN with --table: which column is to be predicted?")
@@ -143,13 +140,13 @@ def train(
             str(table),
             **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
             label=label,
-            parties=words.parties(party) if party else parties,
+            parties=read_parties(party) if party else parties,
             partition="columns" if party else partition or "even",
             label_party=label_party,
             id_column=id_column,
             goal=goal,
         )
-    task = words.held_out(task, valid, seed)
+    task = hold_out(task, valid or 0.0, chosen.seed)
     try:
         with show.progress_bar("training") as progress:
             run = train_plan(task, plan, threads=threads, keep=keep, out=out, resume=resume, progress=progress)

@@ -12,12 +12,12 @@ import torch
 from cutlayer.attack import Attack, Target
 from cutlayer.data.task import Features, Task
 from cutlayer.defence import Role
-from cutlayer.experiment import words
 from cutlayer.experiment.cell import Cell, Cells, cells_of
 from cutlayer.experiment.choice import choose
 from cutlayer.experiment.study import Study
 from cutlayer.report.advantage import capability, heat, of_row
 from cutlayer.report.record import COLUMNS, Record
+from cutlayer.settings import read_attacks
 from cutlayer.version import __version__
 
 THREATS = ("labels", "features", "outcome")
@@ -35,7 +35,7 @@ def record_of(study: Study, task: Task, folder: Path, wish: Wish, command: str) 
     """The record of what is done; what is missing is named."""
     store, rows, extras, missing = Cells(folder), [], dict[str, Any](), []
     said: dict[str, dict[int, Sequence[str]]] = {}  # by setup and seed
-    roles = {attack: _roles(task, one) for attack, one in zip(study.attacks, words.attacks(study.attacks), strict=True)}
+    roles = {attack: _roles(task, one) for attack, one in zip(study.attacks, read_attacks(study.attacks), strict=True)}
     for cell in cells_of(study, task):
         outcome = store.read(cell)
         if outcome is None:
@@ -113,13 +113,13 @@ def _facts(study: Study, task: Task) -> dict[str, Any]:
         "classes": list(task.classes),
         "parties": [_holding(name, features) for name, features in task.features.items()],
         "label_party": task.label_party,
-        "bottom": study.bottom,
-        "top": study.top,
-        "width": study.width,
-        "cut": study.cut,
-        "epochs": study.epochs,
-        "batch_size": study.batch_size,
-        "optimiser": study.optimiser,
+        "bottom": study.training.bottom,
+        "top": study.training.top,
+        "width": study.training.width,
+        "cut": study.training.cut,
+        "epochs": study.training.epochs,
+        "batch_size": study.training.batch_size,
+        "optimiser": study.training.optimiser,
         "seeds": list(study.seeds),
         "notes": list(task.notes),
     }

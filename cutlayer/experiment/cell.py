@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cutlayer.data.task import Task
-from cutlayer.experiment import words
 from cutlayer.experiment.study import Study
 from cutlayer.files import write_text
-from cutlayer.run import plan_json
+from cutlayer.settings import read_attacks, settings_of
 from cutlayer.spec import describe
 from cutlayer.version import __version__
 
@@ -32,11 +31,11 @@ def cells_of(study: Study, task: Task) -> list[Cell]:
 
 
 def _cells(study: Study, task: Task) -> Iterator[Cell]:
-    spelt = dict(zip(study.attacks, words.attacks(study.attacks), strict=True))
+    spelt = dict(zip(study.attacks, read_attacks(study.attacks), strict=True))
     source = {key: value for key, value in task.source.items() if key != "table"}  # a path may change, its sha256 not
     for setup in study.defences:
         for seed in study.seeds:
-            plan = plan_json(study.plan(setup, seed))
+            plan = settings_of(study.plan(setup, seed)).to_json()
             for attack in study.attacks:
                 facts = {
                     "task": source,

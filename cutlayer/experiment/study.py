@@ -7,21 +7,17 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import cutlayer.cuts
 from cutlayer import data
-from cutlayer._validate import at_least, one_of
-from cutlayer.cut import Cut
+from cutlayer._validate import one_of
+from cutlayer.data.named import hold_out, read_dataset
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError
-from cutlayer.experiment import words
-from cutlayer.models import named
 from cutlayer.plan import Plan
-from cutlayer.recipe import Optimiser, Recipe
-from cutlayer.spec import find
+from cutlayer.settings import Settings, checked, read_attacks
 
 TABLE = (
     *("path", "label", "parties", "label_party", "id_column", "without", "goal"),
@@ -29,23 +25,21 @@ TABLE = (
 )
 
 
+#: Words of training that a study says otherwise: its setups hold defences and cuts, and it has several seeds.
+ELSEWHERE = ("defences", "seed", "greedy", "lookahead")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """All words are the command line's."""
+    """What is audited; all words are the command line's."""
 
     data: str = ""  # a dataset by name, or
     table: Mapping[str, Any] = field(default_factory=dict)  # a table: path, label, parties, ...
+    valid: float = 0.0  # share of the training rows that is held out for early stopping
     defences: tuple[str, ...] = ("none",)  # setups: defences, and perhaps a cut, joined by +
     attacks: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0,)
-    bottom: str = "default"
-    top: str = "default"
-    width: int = 16
-    cut: str = "concat"
-    epochs: int = 30
-    batch_size: int = 128
-    optimiser: str = "adam"
-    lr: float = 2e-3
+    training: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
         if bool(self.data) == bool(self.table):
@@ -56,47 +50,33 @@ class Study:
             given = getattr(self, key)
             if len(set(given)) != len(given):
                 raise ConfigError(f"Expected every one of the {key} once, got a repeat.")
-        at_least("epochs", self.epochs, 1)
         for key in self.table:
             one_of("key in [table]", key, TABLE)
-        words.attacks(self.attacks)
+        read_attacks(self.attacks)
         for setup in self.defences:
             self.plan(setup, 0)
 
     def task(self) -> Task:
         """Load what is audited."""
         if self.data:
-            return words.dataset(self.data)
+            return hold_out(read_dataset(self.data), self.valid, 0)
         given = dict(self.table)
-        return data.table(given.pop("path"), **given)
+        return hold_out(data.table(given.pop("path"), **given), self.valid, 0)
 
     def plan(self, setup: str, seed: int) -> Plan:
         """The plan of a setup: of its parts a cut replaces the study's, all others are defences in order."""
-        cuts = find(cutlayer.cuts, Cut)
-        parts = setup.split("+")
-        chosen = [part for part in parts if part.partition(":")[0] in cuts]
-        if len(chosen) > 1:
-            raise ConfigError(f"Expected one cut in {setup!r}, got {', '.join(chosen)}.")
-        one_of("optimiser", self.optimiser, [optimiser.value for optimiser in Optimiser])
-        return Plan(
-            bottoms=named.bottom(self.bottom),
-            top=named.top(self.top),
-            width=self.width,
-            cut=words.cut(chosen[0] if chosen else self.cut),
-            defences=words.defences([part for part in parts if part not in chosen]),
-            recipe=Recipe(
-                epochs=self.epochs, batch_size=self.batch_size, optimiser=Optimiser(self.optimiser), lr=self.lr
-            ),
-            seed=seed,
-        )
+        return replace(self.training.under(setup), seed=seed).plan()
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {**asdict(self), "table": dict(self.table)}
+        """As JSON values: one flat table of words, which `study_again` reads."""
+        training = {key: value for key, value in self.training.to_json().items() if key not in ELSEWHERE}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        return {**own, **training, "table": dict(self.table)}
 
     def to_toml(self, folder: Path) -> str:
         """As a file in a folder, which `cutlayer audit` reads; a table's path is relative to it."""
-        lines = [f"{key} = {_toml(value)}" for key, value in self.to_json().items() if key != "table" and value != ""]
+        flat = {key: value for key, value in self.to_json().items() if key != "table"}
+        lines = [f"{key} = {_toml(value)}" for key, value in flat.items() if value not in ("", None, {})]
         for key, value in self.table.items():
             lines += ["", "[table]"] if "[table]" not in lines else []
             if key == "path":
@@ -110,34 +90,36 @@ def read_study(path: Path) -> Study:
     """Read a study file; what is wrong with it is said with its key and line."""
     try:
         text = path.read_text()
-        found = tomllib.loads(text)
+        words = tomllib.loads(text)
     except FileNotFoundError as error:
         raise ConfigError(f"Expected a study file at {path}, found none.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Expected TOML in {path}, got something else: {error}.") from error
-    known = {one.name: one.type for one in fields(Study)}
-    kinds: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float)}
-    for key, value in found.items():
-        where = f"line {_line(text, key)} of {path}"
+
+    def where(key: str) -> str:
+        return f" (line {_line(text, key)} of {path})"
+
+    known = [f.name for f in fields(Study) if f.name != "training"]
+    known += [f.name for f in fields(Settings) if f.name not in ELSEWHERE]
+    for key in words:
         try:
             one_of("key", key, known)
         except ConfigError as error:
-            raise ConfigError(f"{error} ({where})") from error
-        wanted = kinds.get(known[key], (dict,) if key == "table" else (list,))
-        inside: type = int if key == "seeds" else str
-        right = isinstance(value, wanted) and not isinstance(value, bool)
-        right = right and (not isinstance(value, list) or all(type(one) is inside for one in value))
-        if not right:
-            raise ConfigError(f"Expected another type of value for {key}, got {value!r} ({where}).")
-    if "path" in found.get("table", {}):
-        found["table"]["path"] = str(path.parent / found["table"]["path"])
-    return study_again(found)
+            raise ConfigError(f"{error}{where(key)}") from error
+    for cls in (Study, Settings):
+        names = {f.name for f in fields(cls)} - ({"defences"} if cls is Settings else set())
+        checked(cls, {key: value for key, value in words.items() if key in names}, where)
+    if "path" in words.get("table", {}):
+        words["table"]["path"] = str(path.parent / words["table"]["path"])
+    return study_again(words)
 
 
-def study_again(found: Mapping[str, Any]) -> Study:
+def study_again(words: Mapping[str, Any]) -> Study:
     """A study from JSON values."""
-    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
-    return Study(**given)
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
+    own = {f.name for f in fields(Study)}
+    training = Settings(**{key: value for key, value in given.items() if key not in own})
+    return Study(**{key: value for key, value in given.items() if key in own}, training=training)
 
 
 def _line(text: str, key: str) -> int:

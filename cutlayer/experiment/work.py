@@ -13,11 +13,11 @@ from cutlayer.attack import Attack
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.data.task import Task
 from cutlayer.errors import CutlayerError
-from cutlayer.experiment import words
 from cutlayer.experiment.study import Study, study_again
 from cutlayer.finding import Finding, Status
 from cutlayer.rng import Stream
 from cutlayer.run import Run
+from cutlayer.settings import read_attacks
 from cutlayer.training import train_plan
 
 ANY = ("norm-score",)  # a study has attacks; which, does not matter for its data
@@ -46,7 +46,7 @@ def _attacked(run: Run, spelling: str, seed: int) -> dict[str, Any]:
     """One cell. Streams start from the attack's name, so that a cell does not depend on which others ran before it."""
     for name, party in run.session.parties.items():
         party.stream = Stream(seed, name, "audit", spelling, device=run.plan.device)
-    (attack,) = words.attacks([spelling])
+    (attack,) = read_attacks([spelling])
     try:
         findings = attack_run(run, [attack], seed=seed)
     except Exception as error:
@@ -92,7 +92,7 @@ def _utility(run: Run) -> dict[str, Any]:
 
 
 def _none(attack: str, status: Status, reason: str) -> dict[str, Any]:
-    (one,) = words.attacks([attack])
+    (one,) = read_attacks([attack])
     row = {
         "attack": one.describe(),
         "target": one.target.value,

@@ -19,16 +19,15 @@ from typing import Any
 import torch
 
 from cutlayer.auditing.attacking import attack_run
+from cutlayer.data.named import read_dataset
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.errors import Diverged
-from cutlayer.experiment import words
 from cutlayer.horizontal.federation import Federated, Federation, run_federation
-from cutlayer.models import named
 from cutlayer.plan import Plan
-from cutlayer.recipe import Milestones, Optimiser, Recipe, Steps
 from cutlayer.rng import generator
 from cutlayer.run import Run
+from cutlayer.settings import Settings, read_attacks
 from cutlayer.spec import settings
 from cutlayer.training import train_plan
 
@@ -77,7 +76,7 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
     if job.rows:
         task = some_rows(task, job.rows, generator(job.seed, "job rows"))
     plan = plan_of(job, device)
-    attacks = words.attacks(job.attacks) if job.attacks else []  # no words would mean all
+    attacks = read_attacks(job.attacks) if job.attacks else []  # no words would mean all
     outcome: Outcome = {"job": asdict(job), "metrics": {}, "losses": [], "findings": [], "checks": {}, "device": device}
     try:
         run = trained(task, plan, job)
@@ -100,25 +99,25 @@ def run_job(job: Job, device: str = "cpu") -> Outcome:
 
 def plan_of(job: Job, device: str = "cpu") -> Plan:
     """What a job trains, and how."""
-    recipe = Recipe(
+    schedule = f"steps:every={job.drop_every},factor=0.1"
+    if job.milestones:
+        schedule = f"milestones:at={'-'.join(map(str, job.milestones))},factor=0.1"
+    settings = Settings(
+        bottom=job.bottom,
+        top=job.top,
+        width=job.width,
+        cut=job.cut,
+        defences=(job.defence,),
         epochs=job.epochs,
         batch_size=job.batch_size,
+        optimiser=job.optimiser,
         lr=job.lr,
         weight_decay=job.weight_decay,
-        optimiser=Optimiser(job.optimiser),
+        schedule=schedule,
         clip=job.clip or None,
-        schedule=Milestones(at=job.milestones) if job.milestones else Steps(every=job.drop_every, factor=0.1),
-    )
-    return Plan(
-        bottoms=named.bottom(job.bottom),
-        top=named.top(job.top),
-        width=job.width,
-        cut=words.cut(job.cut),
-        defences=words.defences([job.defence]),
-        recipe=recipe,
         seed=job.seed,
-        device=device,
     )
+    return settings.plan(device=device)
 
 
 def trained(task: Task, plan: Plan, job: Job) -> Run | Federated:
@@ -139,7 +138,7 @@ def some_rows(task: Task, count: int, rng: torch.Generator) -> Task:
 
 @lru_cache(maxsize=2)
 def _task(spelling: str) -> Task:
-    return words.dataset(spelling)
+    return read_dataset(spelling)
 
 
 def read_outcomes(store: Path) -> dict[str, Outcome]:

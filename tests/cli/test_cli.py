@@ -240,8 +240,8 @@ def test_attack_mistakes(capsys, tmp_path):
     assert main(["train", "--data", "wine", *FAST, "--out", str(tmp_path / "run"), "--keep", "none"]) == 0
     capsys.readouterr()
     record = json.loads((tmp_path / "run/run.json").read_text())
-    del record["plan"]["recipe"]["lr"]
-    record["plan"]["recipe"]["speed"] = 9
+    del record["plan"]["lr"]
+    record["plan"]["speed"] = 9
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd/run.json").write_text(json.dumps(record))
     assert main(["attack", str(tmp_path / "odd")]) == 2

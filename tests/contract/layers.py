@@ -7,7 +7,7 @@ LAYERS = {
     ),
     1: ("transcript", "cut", "defence", "recipe", "view", "finding", "attack", "metrics"),
     2: ("party", "parties", "cuts", "defences", "attacks", "align"),
-    3: ("session", "checkpoint", "data", "models", "plan", "judge"),
+    3: ("session", "checkpoint", "data", "models", "plan", "settings", "judge"),
     4: ("run", "training", "auditing", "report", "experiment", "papers", "bench", "net", "horizontal"),
     5: ("cli", "__main__", "__init__"),
 }

@@ -17,11 +17,11 @@ from cutlayer.cuts.parts.masking import Holder, bound_of, places_of
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, DataError, ProtocolError
-from cutlayer.experiment import words
 from cutlayer.experiment.presets import preset
 from cutlayer.message import Kind, Phase
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
+from cutlayer.settings import read_attacks
 from cutlayer.transcript import Keep, Transcript
 from tests.helpers.random_task import random_task
 
@@ -265,7 +265,7 @@ def test_every_attack_answers_a_run_under_encryption(own, cut):
     run = cl.train(
         make_task(3, own=own), bottoms=bottom(False), top=top, width=WIDTH, cut=cut, recipe=recipe, keep="last"
     )
-    for finding in attack_run(run, words.attacks(preset("quick").attacks)):
+    for finding in attack_run(run, read_attacks(preset("quick").attacks)):
         assert finding.status == "done" or finding.reason
 
 

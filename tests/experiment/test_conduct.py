@@ -16,13 +16,15 @@ from cutlayer.experiment.cell import Cells, cells_of
 from cutlayer.experiment.conduct import conduct
 from cutlayer.experiment.study import Study
 from cutlayer.report.record import CLOCK
+from cutlayer.settings import Settings
 
 ATTACKS = ("model-completion:labels=6,epochs=2,steps=4", "norm-score", "binary-equations")
 
 
 def make(**changes):
     given = {"data": "wine", "defences": ("none", "gaussian-noise:std=0.5"), "attacks": ATTACKS, "seeds": (0, 1)}
-    return Study(**{**given, "epochs": 3, "batch_size": 32, **changes})
+    training = Settings(epochs=changes.pop("epochs", 3), batch_size=32)
+    return Study(**{**given, "training": training, **changes})
 
 
 def timeless(record):

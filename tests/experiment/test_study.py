@@ -12,7 +12,10 @@ from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.presets import DEPTHS, preset
 from cutlayer.experiment.study import Study, read_study
+from cutlayer.settings import Settings
 from cutlayer.spec import find
+
+TRAINING = Settings(lr=0.01, patience=2, bottoms={"party2": "linear"})
 
 
 def make(**changes):
@@ -22,7 +25,11 @@ def make(**changes):
 
 def test_toml_and_back(tmp_path):
     table = {"path": str(tmp_path / "people.csv"), "label": "y", "parties": {"bank": ["a", 'b "x"'], "shop": ["c"]}}
-    for study in (make(), make(seeds=(0, 1), lr=0.01), make(data="", table=table)):
+    for study in (
+        make(),
+        make(seeds=(0, 1), valid=0.1, training=TRAINING),
+        make(data="", table=table),
+    ):
         path = tmp_path / "study.toml"
         path.write_text(study.to_toml(tmp_path))
         again = read_study(path)
@@ -36,9 +43,18 @@ def test_toml_and_back(tmp_path):
     ("text", "said"),
     [
         ('data = "wine"\nattacks = ["norm-score"]\nepocs = 3\n', "Unknown key 'epocs'.*Did you mean 'epochs'.*line 3"),
-        ('data = "wine"\n\nattacks = "norm-score"\n', "Expected another type of value for attacks.*line 3"),
-        ('data = "wine"\nattacks = ["norm-score"]\nseeds = ["a"]\n', "for seeds.*line 3"),
-        ('data = "wine"\nattacks = ["norm-score"]\nepochs = true\n', "for epochs, got True.*line 3"),
+        (
+            'data = "wine"\n\nattacks = "norm-score"\n',
+            "Expected attacks .line 3.* to be a list of texts, got 'norm-score'",
+        ),
+        (
+            'data = "wine"\nattacks = ["norm-score"]\nseeds = ["a"]\n',
+            "seeds .line 3.* a list of whole numbers",
+        ),
+        (
+            'data = "wine"\nattacks = ["norm-score"]\nepochs = true\n',
+            "epochs .line 3.* a whole number, got True",
+        ),
         ('data = "wine"\nattacks = [\n', "Expected TOML"),
         ('attacks = ["norm-score"]\n', "either a dataset or a table"),
         ('data = "wine"\nattacks = ["norm-scor"]\n', "Did you mean 'norm-score'"),

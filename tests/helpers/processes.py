@@ -349,10 +349,10 @@ def _import_all():
     """Whatever a party imports; nothing here may start a thread, which would not survive a fork."""
     import torch
 
-    from cutlayer.experiment import words
+    from cutlayer.data.named import read_dataset
 
     torch.set_num_threads(1)
-    words.dataset("digits:parties=2")
+    read_dataset("digits:parties=2")
     weights = torch.zeros(1, requires_grad=True)
     weights.grad = torch.zeros(1)
     torch.optim.Adam([weights]).step()  # imports a third of PyTorch

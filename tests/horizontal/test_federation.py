@@ -15,12 +15,12 @@ from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
 from cutlayer.defences.insta_hide import mixture
 from cutlayer.errors import ConfigError, DataError, Diverged
-from cutlayer.experiment import words
 from cutlayer.horizontal import Answer, federate
 from cutlayer.horizontal.client import PREDICTION_ROWS, Client
 from cutlayer.horizontal.federation import DEFAULT, Federation, client_of, server_of
 from cutlayer.message import Kind, Phase
 from cutlayer.plan import Plan
+from cutlayer.settings import read_defences
 from cutlayer.spec import find
 
 TASK = cl.data.digits(parties=1, label_party="server")
@@ -337,7 +337,7 @@ def test_training_that_ends_in_nothing_is_said():
 @pytest.mark.parametrize("name", sorted(find(cl.defences, cl.Defence)))
 def test_a_defence_protects_clients_or_is_refused(name):
     """None is listed that does nothing."""
-    (defence,) = words.defences([name])
+    (defence,) = read_defences([name])
     settings = {"method": "private-bottom", "rounds": 1, "clients": 1}
     if defence.clients:
         assert not torch.equal(run(**settings).server.weights, run(**settings, defences=[defence]).server.weights)
@@ -356,7 +356,7 @@ def test_words_are_no_objects():
 @pytest.mark.parametrize("spelling", ["gaussian-noise:on=gradient", "sparsification", "passport:where=top"])
 def test_so_is_one_that_does_it_elsewhere(spelling):
     with pytest.raises(ConfigError, match=spelling):
-        run(defences=words.defences([spelling]))
+        run(defences=read_defences([spelling]))
 
 
 def test_attacks_on_labels_and_those_that_retrace_steps_are_for_vertical_learning():

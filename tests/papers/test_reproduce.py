@@ -11,7 +11,6 @@ import cutlayer as cl
 from cutlayer.attacks import recover_binary
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.data.split import recut
-from cutlayer.experiment import words
 from cutlayer.models import named
 from cutlayer.papers import jobs
 from cutlayer.papers.binary import tables as binary
@@ -23,6 +22,7 @@ from cutlayer.papers.hashvfl import tables as hashvfl
 from cutlayer.papers.jobs import Job, read_outcomes, run_job, run_jobs
 from cutlayer.papers.reproduce import read, reproduce, row, save, tables_of
 from cutlayer.papers.sfa import tables as sfa
+from cutlayer.settings import read_attacks, read_cut, read_defences
 from cutlayer.training import train_plan
 
 TINY = Job(data="wine:label_party=server", bottom="mlp:hidden=8", top="mlp", width=4, epochs=1, batch_size=32)
@@ -51,12 +51,12 @@ def test_every_cell_names_things_that_exist(paper, quick):
     assert set(tables) == NAMES[paper]
     every = [cell for cells in tables.values() for cell in cells]
     for cut, defence, bottom, top in {(c.job.cut, c.job.defence, c.job.bottom, c.job.top) for c in every}:
-        words.cut(cut)
-        words.defences([defence])
+        read_cut(cut)
+        read_defences([defence])
         named.bottom(bottom)
         named.top(top)
     for attacks in {cell.job.attacks for cell in every}:
-        words.attacks(attacks or ["norm-score"])
+        read_attacks(attacks or ["norm-score"])
     for cell in every:
         assert cell.job.data.split(":")[0] in cl.data.names()
         kind, _, name = cell.read.partition(":")
@@ -256,7 +256,7 @@ def test_numbers_are_read_off_an_attacks_detail():
 def linear_run():
     task = cl.data.breast_cancer()
     bottom, top = named.bottom("linear"), named.top("relu-mlp:hidden=30-10")
-    plan = cl.Plan(bottoms=bottom, top=top, width=40, cut=cl.Sum(), defences=words.defences(["masquerade"]))
+    plan = cl.Plan(bottoms=bottom, top=top, width=40, cut=cl.Sum(), defences=read_defences(["masquerade"]))
     return train_plan(task, plan)
 
 

@@ -7,11 +7,11 @@ from torch import nn
 import cutlayer as cl
 from cutlayer import training
 from cutlayer.cli import main
-from cutlayer.experiment.words import plan_again
 from cutlayer.parties.greedy import GreedyParty, hurried
 from cutlayer.party import FeatureParty
 from cutlayer.plan import Plan, assemble
-from cutlayer.run import Run, plan_json, read_record
+from cutlayer.run import Run, read_record
+from cutlayer.settings import Settings
 from cutlayer.training import train_plan
 from tests.helpers.small_task import bottom, make_task, top
 from tests.test_run import Stop, stop_at
@@ -74,8 +74,7 @@ def test_from_the_command_line_and_back(tmp_path, capsys):
     name = cl.data.digits(parties=2).feature_parties[0]
     assert main([*train, "--greedy", name]) == 0
     record = read_record(out)["plan"]
-    assert record["greedy"] == name and plan_again(record, trust=False).greedy == name
-    assert "greedy" not in plan_json(Plan())  # or the findings of honest runs would get other names
+    assert record["greedy"] == name and Settings.of_json(record).plan().greedy == name
 
 
 def test_look_ahead_beside_it_is_refused():

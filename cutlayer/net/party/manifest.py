@@ -9,19 +9,16 @@ import json
 import operator
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.cut import Roster
 from cutlayer.data.task import NAME
 from cutlayer.errors import ConfigError
-from cutlayer.experiment import words
-from cutlayer.models import named
 from cutlayer.net.wire.packet import VERSION
-from cutlayer.plan import Facts, Plan
-from cutlayer.recipe import Optimiser, Recipe
-from cutlayer.spec import describe
+from cutlayer.plan import Facts
+from cutlayer.settings import Settings, checked, settings_of
 from cutlayer.version import __version__
 
 COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
@@ -29,30 +26,15 @@ RULE = re.compile(r"(?P<what>[a-z0-9-]+)(\.(?P<setting>[a-z_]+))?(\s*(?P<sign><=
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """The [run] section of a party's file. Spellings are the command line's."""
+class Manifest(Settings):
+    """The [run] section of a party's file: how to train, and what else all must agree on."""
 
     parties: tuple[str, ...]  # all who take part, in the order in which embeddings meet
     label_party: str
     columns_at_label_party: bool = True  # or it holds labels only
-    bottom: str = "default"
-    bottoms: Mapping[str, str] = field(default_factory=dict)  # where a party's differs
-    top: str = "default"
-    width: int = 16
-    cut: str = "concat"
-    defences: tuple[str, ...] = ()
-    epochs: int = 30
-    batch_size: int = 128
-    lr: float = 2e-3
-    optimiser: str = "adam"
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    seed: int = 0
     test: float = 0.2  # share of the common rows on which the model is tested
     checkpoint: int = 200  # steps between checkpoints
-    lookahead: int = 0  # batches that a feature party may be ahead of its gradients
-    ids: str = "text"  # how ids are spelt alike: text, email or phone
+    ids: str = "text"  # how ids are made alike: text, email or phone
     country: str = ""  # calling code of phone numbers without one
     salt: str = ""  # known to the parties only: whoever has it can try ids on the tags of a prediction
     dataset: str = ""  # a dataset by name in place of tables, to try things out
@@ -70,9 +52,11 @@ class Manifest:
         if not 0 < self.test < 1:
             raise ConfigError(f"Expected test={self.test} to lie between 0 and 1.")
         at_least("checkpoint", self.checkpoint, 1)
-        at_least("lookahead", self.lookahead, 0)
+        if self.patience is not None or self.greedy:
+            word = "greedy" if self.greedy else "patience"
+            raise ConfigError(f"Expected no {word} in [run]: it is for simulations, with `cutlayer train`.")
         one_of("ids", self.ids, ("text", "email", "phone"))
-        self.plan(None, "")  # whatever is wrong with models, cut or defences is said now
+        self.plan()  # whatever is wrong with models, cut or defences is said now
 
     @property
     def roster(self) -> Roster:
@@ -84,43 +68,18 @@ class Manifest:
         """What every party knows."""
         return Facts(self.roster, classes)
 
-    def plan(self, private_seed: int | None, party: str, device: str = "cpu") -> Plan:
-        """The plan of one party."""
-        return Plan(
-            bottoms=named.bottom(self.bottoms.get(party, self.bottom)),
-            top=named.top(self.top),
-            width=self.width,
-            cut=words.cut(self.cut),
-            defences=words.defences(self.defences),
-            recipe=Recipe(
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                lr=self.lr,
-                optimiser=_optimiser(self.optimiser),
-                momentum=self.momentum,
-                weight_decay=self.weight_decay,
-                schedule=words.schedule(self.schedule),
-            ),
-            seed=self.seed,
-            private_seed=private_seed,
-            device=device,
-            lookahead=self.lookahead,
-        )
-
     def to_json(self) -> dict[str, Any]:
         """All of it, with every setting spelt out and the versions of protocol and code."""
-        plan = self.plan(None, "")
         full = {
-            "cut": describe(plan.cut, full=True),
-            "defences": [describe(defence, full=True) for defence in plan.defences],
-            "schedule": describe(plan.recipe.schedule, full=True),
+            **settings_of(self.plan()).to_json(),
             "parties": list(self.parties),
             "bottoms": {party: self.bottoms.get(party, self.bottom) for party in self.parties},
             "salt": hashlib.sha256(self.salt.encode()).hexdigest()[:16],  # equal or not; never the salt itself
         }
-        settings = asdict(self)
-        del settings["bottom"]
-        return {**settings, **full, "protocol": VERSION, "cutlayer": __version__}
+        settings = {**asdict(self), **full}
+        for simulated in ("bottom", "patience", "greedy"):
+            del settings[simulated]
+        return {**settings, "protocol": VERSION, "cutlayer": __version__}
 
     @property
     def digest(self) -> bytes:
@@ -130,15 +89,13 @@ class Manifest:
 
 def manifest_of(section: Mapping[str, Any]) -> Manifest:
     """Read a [run] section; a key that is not known is refused, with the nearest that is."""
-    known = {one.name: one for one in fields(Manifest)}
-    for key, value in section.items():
-        one_of("key in [run]", key, known)
-        _check_type(key, value, known[key].type)
+    for key in section:
+        one_of("key in [run]", key, [f.name for f in fields(Manifest)])
+    words = checked(Manifest, section, lambda key: " in [run]")
     for key in ("parties", "label_party"):
         if key not in section:
             raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example`.")
-    lists = {key: tuple(value) for key, value in section.items() if isinstance(value, list)}
-    return Manifest(**{**section, **lists})
+    return Manifest(**words)
 
 
 def require(rules: Sequence[str], manifest: Manifest) -> None:
@@ -181,24 +138,3 @@ def _compare(sign: str, one: Any, other: str, rule: str) -> bool:
 
 def _name(spelling: str) -> str:
     return spelling.partition(":")[0]
-
-
-def _optimiser(word: str) -> Optimiser:
-    one_of("optimiser", word, [optimiser.value for optimiser in Optimiser])
-    return Optimiser(word)
-
-
-def _check_type(key: str, value: object, hint: Any) -> None:
-    kinds: dict[Any, tuple[type, ...]] = {int: (int,), float: (float, int), str: (str,), bool: (bool,)}
-    wanted = kinds.get(hint, (dict,) if key == "bottoms" else (list,))
-    right = isinstance(value, wanted) and (isinstance(value, bool) == (hint is bool))
-    if isinstance(value, list | dict) and right:
-        inside = value.values() if isinstance(value, dict) else value
-        right = all(isinstance(one, str) for one in inside)
-    if not right:
-        raise ConfigError(f"Expected {key} in [run] to be {_kind(wanted[0])}, got {value!r}.")
-
-
-def _kind(kind: type) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list of texts"}
-    return names.get(kind, "a table of texts")

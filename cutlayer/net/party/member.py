@@ -59,7 +59,7 @@ class Member:
         identity = None if insecure else identity_of(file)
         self.source = source or source_of(file)
         seed = self.store.private_seed() if file.party.seed is None else file.party.seed
-        self.plan = self.run_.plan(seed, file.party.name, device)
+        self.plan = self.run_.plan(private_seed=seed, device=device)
         label, name = self.run_.label_party, file.party.name
         peers = tuple(p for p in self.run_.parties if p != label) if file.is_label_party else (label,)
         self.transcript = Transcript(Keep("none"))

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from cutlayer.align.ids import Ids, Rule, read_ids
+from cutlayer.data.named import read_dataset
 from cutlayer.data.tables.columns import clean
 from cutlayer.data.tables.fitted import FittedTable
 from cutlayer.data.tables.read import read_table
 from cutlayer.data.tables.target import target
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.errors import ConfigError, DataError
-from cutlayer.experiment import words
 from cutlayer.net.party.party_file import PartyFile
 from cutlayer.rng import generator
 
@@ -117,7 +117,7 @@ class DatasetSource:
 
     def __init__(self, file: PartyFile) -> None:
         self.file = file
-        task: Task = words.dataset(file.run.dataset)
+        task: Task = read_dataset(file.run.dataset)
         run = file.run
         if task.label_party != run.label_party or tuple(task.features) != run.roster.order:
             raise ConfigError(

@@ -81,7 +81,7 @@ def _parties(files: dict[str, PartyFile], holdings: dict[str, Holding]) -> dict[
     run = next(iter(files.values())).run
     label = holdings[run.label_party]
     facts = run.facts(len(label.classes))
-    plans = {name: run.plan(file.party.seed, name) for name, file in files.items()}
+    plans = {name: run.plan(private_seed=file.party.seed) for name, file in files.items()}
     parts = {
         name: part_of(name, holding.features, facts, plans[name])
         for name, holding in holdings.items()

@@ -83,7 +83,7 @@ class Trained:
             return cls(
                 file,
                 store,
-                file.run.plan(seed, file.party.name, device),
+                file.run.plan(private_seed=seed, device=device),
                 dict(record["models"]),
                 tuple(record["classes"]),
                 str(facts["trained"]),

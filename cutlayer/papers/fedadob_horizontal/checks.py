@@ -1,8 +1,8 @@
 """What FedAdOb's paper leaves out in horizontal learning: how the white box fares against every client."""
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.experiment import words
 from cutlayer.horizontal.federation import Federated
+from cutlayer.settings import read_attacks
 
 COMMON = "images=50,steps=500,restarts=1"
 WHITE = {
@@ -17,7 +17,7 @@ def every_client(run: Federated) -> dict[str, float]:
 
     A guess is luck, so that one client says little.
     """
-    attacks = words.attacks(list(WHITE.values()))
+    attacks = read_attacks(list(WHITE.values()))
     seeds = range(run.federation.plan.seed, run.federation.plan.seed + len(run.clients))  # each a guess of its own
     each = [
         [finding.value for finding in attack_run(run, attacks, by=client, seed=seed)]

@@ -15,10 +15,10 @@ the paper used embeddings without saying how they were made. Of its figures it p
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cutlayer.experiment import words
 from cutlayer.papers.cell import Cell, by_table
 from cutlayer.papers.jobs import Job
 from cutlayer.papers.sfa.checks import EPOCHS
+from cutlayer.settings import read_attacks
 
 LAYERS = 6
 CUTS = {"Centralized": "sum", "SplitNN": "concat", "SFA-NN": "secure-sum:scheme=none"}
@@ -136,7 +136,7 @@ def _beside(quick: bool) -> Iterator[Cell]:
     attacks = {"SplitNN": ("grn", split)}
     attacks |= {f"SFA-NN, {name}": (attack, secure) for name, attack in MASKED.items() if FAST not in attack}
     for name, (attack, made) in attacks.items():
-        (grn,) = words.attacks([attack])
+        (grn,) = read_attacks([attack])
         for epoch in EPOCHS:
             noted = f"check:{grn.describe()}, epoch {epoch}"
             yield Cell("grn-epochs", images(quick), name, f"epoch {epoch}", made, noted)

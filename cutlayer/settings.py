@@ -1,0 +1,263 @@
+"""Settings: how to train, in words. The one way from words to a Plan.
+
+The command line, a study, a party's file, a paper's tables and a run.json all hold the same words and read them here,
+so that whatever one of them can train, all of them can.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+import cutlayer.attacks
+import cutlayer.cuts
+import cutlayer.defences
+import cutlayer.recipe
+from cutlayer._validate import one_of
+from cutlayer.attack import Attack
+from cutlayer.cut import Cut
+from cutlayer.defence import Defence
+from cutlayer.errors import ConfigError, RunError
+from cutlayer.models import named
+from cutlayer.models.defaults import default_bottom, default_top
+from cutlayer.plan import Bottoms, Plan, Top
+from cutlayer.recipe import Constant, Optimiser, Recipe
+from cutlayer.spec import describe, find, kebab, parse
+
+CUSTOM = "custom"  # stands for a module that was made in Python, and has no spelling
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is trained and how, spelled as on the command line."""
+
+    bottom: str = "default"
+    bottoms: Mapping[str, str] = field(default_factory=dict)  # by party, where one differs from `bottom`
+    top: str = "default"
+    width: int = 16
+    cut: str = "concat"
+    defences: tuple[str, ...] = ()
+    epochs: int = 30
+    batch_size: int = 128
+    optimiser: str = "adam"
+    lr: float = 2e-3
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    patience: int | None = None
+    clip: float | None = None
+    greedy: str = ""
+    lookahead: int = 0
+    seed: int = 0
+
+    def plan(self, *, private_seed: int | None = None, device: str = "cpu") -> Plan:
+        """Read every word; one that cannot be read is named in the error."""
+        one_of("optimiser", self.optimiser, [optimiser.value for optimiser in Optimiser])
+        return Plan(
+            bottoms=self._bottoms(),
+            top=named.top(self.top),
+            width=self.width,
+            cut=read_cut(self.cut),
+            defences=read_defences(self.defences),
+            recipe=Recipe(
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                optimiser=Optimiser(self.optimiser),
+                lr=self.lr,
+                momentum=self.momentum,
+                weight_decay=self.weight_decay,
+                schedule=read_schedule(self.schedule),
+                patience=self.patience,
+                clip=self.clip,
+            ),
+            seed=self.seed,
+            private_seed=private_seed,
+            device=device,
+            lookahead=self.lookahead,
+            greedy=self.greedy,
+        )
+
+    def under(self, setup: str) -> "Settings":
+        """The same training under a setup, such as `hash:bits=8+max-norm` or `secure-sum+column-noise`.
+
+        A cut among its parts replaces the cut; all other parts are the defences, in order.
+        """
+        cuts = find(cutlayer.cuts, Cut)
+        parts = setup.split("+")
+        chosen = [part for part in parts if part.partition(":")[0] in cuts]
+        if len(chosen) > 1:
+            raise ConfigError(f"Expected one cut in {setup!r}, got {', '.join(chosen)}.")
+        defences = tuple(part for part in parts if part not in chosen)
+        return replace(self, cut=chosen[0] if chosen else self.cut, defences=defences)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, which `Settings.of_json` reads."""
+        return {**asdict(self), "defences": list(self.defences), "bottoms": dict(self.bottoms)}
+
+    @classmethod
+    def of_json(cls, record: Mapping[str, Any], *, trust: bool = False) -> "Settings":
+        """Read what `to_json` wrote. Code outside cutlayer that it names is imported only if the user trusts it."""
+        words = {f.name: record.get(f.name) for f in fields(cls)}
+        try:
+            settings = cls(**checked(cls, words, lambda key: ""))
+        except (ConfigError, TypeError) as error:
+            raise RunError(f"Could not read the plan in run.json ({error}); it is damaged.") from error
+        models = [settings.bottom, settings.top, *settings.bottoms.values()]
+        spellings = [settings.cut, *models, *settings.defences]
+        foreign = [spelling for spelling in spellings if "." in spelling.partition(":")[0]]
+        if foreign and not trust:
+            raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")
+        if CUSTOM in models:
+            raise RunError("The run was trained with modules of your own; open it in Python with cutlayer.Run.open.")
+        return settings
+
+    def _bottoms(self) -> Bottoms:
+        usual = named.bottom(self.bottom)
+        if not self.bottoms:
+            return usual
+        return PerParty(usual, {party: named.bottom(spelling) for party, spelling in self.bottoms.items()})
+
+
+class PerParty(dict[str, named.Named]):
+    """Bottoms by party; a party that is not listed gets the usual one."""
+
+    def __init__(self, usual: named.Named, listed: Mapping[str, named.Named]) -> None:
+        super().__init__(listed)
+        self.usual = usual
+
+    def __missing__(self, party: str) -> named.Named:
+        return self.usual
+
+
+def settings_of(plan: Plan) -> Settings:
+    """A plan in words, every setting spelled out, so that a record does not depend on defaults."""
+    bottom, bottoms = _spell_bottoms(plan.bottoms)
+    return Settings(
+        bottom=bottom,
+        bottoms=bottoms,
+        top=_spell(plan.top),
+        width=plan.width,
+        cut=describe(plan.cut, full=True),
+        defences=tuple(describe(defence, full=True) for defence in plan.defences),
+        epochs=plan.recipe.epochs,
+        batch_size=plan.recipe.batch_size,
+        optimiser=plan.recipe.optimiser.value,
+        lr=plan.recipe.lr,
+        momentum=plan.recipe.momentum,
+        weight_decay=plan.recipe.weight_decay,
+        schedule=describe(plan.recipe.schedule, full=True),
+        patience=plan.recipe.patience,
+        clip=plan.recipe.clip,
+        greedy=plan.greedy,
+        lookahead=plan.lookahead,
+        seed=plan.seed,
+    )
+
+
+def _spell_bottoms(bottoms: Bottoms) -> tuple[str, dict[str, str]]:
+    if isinstance(bottoms, PerParty):
+        return _spell(bottoms.usual), {party: _spell(bottom) for party, bottom in bottoms.items()}
+    return _spell(bottoms), {}
+
+
+def _spell(model: Bottoms | Top) -> str:
+    if isinstance(model, named.Named):
+        return model.spelling
+    return "default" if model in (default_bottom, default_top) else CUSTOM
+
+
+def read_defences(spellings: Sequence[str]) -> tuple[Defence, ...]:
+    """Read defences in order; several may be joined by +, and `none` adds nothing."""
+    each = [part for spelling in spellings for part in spelling.split("+")]
+    return tuple(parse(part, cutlayer.defences, Defence, "defence") for part in each if part != "none")
+
+
+def read_attacks(spellings: Sequence[str]) -> list[Attack]:
+    """Read attacks; without any, every attack with its defaults."""
+    if not spellings:
+        return [cls() for cls in find(cutlayer.attacks, Attack).values()]
+    return [parse(spelling, cutlayer.attacks, Attack, "attack") for spelling in spellings]
+
+
+def read_cut(spelling: str) -> Cut:
+    """Read a cut."""
+    return parse(spelling, cutlayer.cuts, Cut, "cut")
+
+
+def read_schedule(spelling: str) -> Constant:
+    """Read how the learning rate changes over the epochs."""
+    if spelling == kebab(Constant.__name__):
+        return Constant()
+    return parse(spelling, cutlayer.recipe, Constant, "schedule")
+
+
+def read_bottoms(spellings: Sequence[str]) -> dict[str, Any]:
+    """Read --bottom options: MODEL for all parties, NAME=MODEL for one."""
+    words: dict[str, Any] = {"bottoms": {}}
+    for spelling in spellings:
+        party, equals, model = spelling.partition("=")
+        if equals and ":" not in party:
+            words["bottoms"][party.strip()] = model.strip()
+        elif "bottom" in words:
+            raise ConfigError(f"Expected one --bottom for all parties, got {words['bottom']} and {spelling}.")
+        else:
+            words["bottom"] = spelling
+    return words
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The words of a settings file: a run folder, its run.json, a study file or a party's file (TOML)."""
+    file = path / "run.json" if path.is_dir() else path
+    try:
+        text = file.read_text()
+        record = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise ConfigError(f"Expected settings at {file}, found none.") from error
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Expected JSON or TOML in {file}, got something else: {error}.") from error
+    section = next((record[key] for key in ("plan", "run") if isinstance(record.get(key), dict)), record)
+    known = {f.name for f in fields(Settings)}
+    if "setups" in section or "attacks" in section:  # a study: its defences are many setups, not one
+        known -= {"defences"}
+    words = {key: value for key, value in section.items() if key in known}
+    return checked(Settings, words, lambda key: f" in {file}")
+
+
+def checked(cls: type[Any], words: Mapping[str, Any], where: Callable[[str], str]) -> dict[str, Any]:
+    """Check that values from JSON or TOML have the types of a dataclass's fields; lists become tuples."""
+    hints = {f.name: f.type for f in fields(cls)}
+    given = {}
+    for key, value in words.items():
+        if not _fits(value, hints[key]):
+            raise ConfigError(f"Expected {key}{where(key)} to be {_kind(hints[key])}, got {value!r}.")
+        given[key] = tuple(value) if isinstance(value, list) else value
+    return given
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if value is None:
+        return NoneType in get_args(hint)
+    hint = _required(hint)
+    if isinstance(value, bool):
+        return hint is bool
+    if get_origin(hint) is tuple:
+        return isinstance(value, list | tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if get_origin(hint) is Mapping:
+        values = get_args(hint)[1]
+        return isinstance(value, Mapping) and (values is Any or all(_fits(item, values) for item in value.values()))
+    return isinstance(value, float | int if hint is float else hint)
+
+
+def _kind(hint: Any) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Mapping: "a table"}
+    hint = _required(hint)
+    inside = f"{names[get_args(hint)[-2]].removeprefix('a ')}s" if get_origin(hint) is tuple else "texts"
+    return f"a list of {inside}" if get_origin(hint) is tuple else names.get(hint, f"a table of {inside}")
+
+
+def _required(hint: Any) -> Any:
+    """The type of a value that is there: of `int | None` it is int."""
+    return next(kind for kind in get_args(hint) if kind is not NoneType) if NoneType in get_args(hint) else hint

@@ -40,6 +40,7 @@ from cutlayer.recipe import Optimiser as Optimiser
 from cutlayer.recipe import Recipe as Recipe
 from cutlayer.recipe import Steps as Steps
 from cutlayer.run import Run as Run
+from cutlayer.settings import Settings as Settings
 from cutlayer.training import train as train
 from cutlayer.transcript import Channel as Channel
 from cutlayer.transcript import Keep as Keep

@@ -80,7 +80,7 @@ class Run:
             recipe=plan.recipe,
             cut=deepcopy(plan.cut),
             seed=plan.seed,
-            defences=describe_all(plan.defences),
+            defences=deepcopy(plan.defences),
         )
 
     def view(self, parties: str | Iterable[str], *, predict: Tensor | None = None) -> View:

@@ -7,16 +7,20 @@ every object reachable from one to prove it (tests/test_view.py).
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from torch import Tensor, nn
 
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut, Roster
+from cutlayer.defence import Defence
 from cutlayer.errors import RunError
 from cutlayer.message import Kind, Message, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
 from cutlayer.transcript import Channel, Transcript
+
+D = TypeVar("D", bound=Defence)
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,17 @@ class Manifest:
     recipe: Recipe
     cut: Cut
     seed: int = 0  # the run's: mini-batches and shared codes follow from it
-    defences: tuple[str, ...] = ()
+    defences: tuple[Defence, ...] = ()
     shares: tuple[str, ...] = ()  # in horizontal learning, the parts of a client's model that are averaged
 
     @property
     def label_party(self) -> str:
         """Who holds the labels."""
         return self.roster.label_party
+
+    def uses(self, kind: type[D]) -> D | None:
+        """The run's defence of a kind, with its settings, or None."""
+        return next((defence for defence in self.defences if isinstance(defence, kind)), None)
 
 
 @dataclass(frozen=True)

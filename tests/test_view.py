@@ -138,3 +138,11 @@ def test_a_missing_channel_says_what_to_do():
     run = cl.train(make_task(2, "p0"), recipe=cl.Recipe(epochs=1, batch_size=32), keep="none")
     with pytest.raises(cl.RunError, match="train with --keep last"):
         run.view("p1").channel(cl.Kind.GRADIENT)
+
+
+def test_a_manifest_is_asked_for_a_defence_and_gives_a_copy_of_it():
+    noise = cl.defences.GaussianNoise(std=0.25)
+    run = cl.train(make_task(2, "p0"), defences=[noise], recipe=cl.Recipe(epochs=1, batch_size=32))
+    manifest = run.manifest()
+    assert manifest.uses(cl.defences.GaussianNoise).std == 0.25 and manifest.uses(cl.defences.Hash) is None
+    assert manifest.defences[0] is not noise  # an attack that changes it changes nobody's run

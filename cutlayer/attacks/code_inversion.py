@@ -8,7 +8,7 @@ from torch import Generator, Tensor, nn
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.reading import descend, is_code, is_image, predicted, total_variation, white_box
-from cutlayer.blocks.codebook import shared_codes
+from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.rng import Stream
@@ -83,14 +83,14 @@ class CodeInversion(Attack):
 
     def applies(self, manifest: Manifest) -> str | None:
         """Codes can be matched only where they are known."""
-        return "needs shared target codes" if self.match == "code" and _codes(manifest) is None else None
+        return "needs shared target codes" if self.match == "code" and shared_codes(manifest) is None else None
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Invert the class codes, or the messages."""
         bottom, shape = white_box(view)
         rows, received = predicted(view, view.victim, view.manifest.test[: self.images])
         if self.match == "code":
-            codes = _codes(view.manifest)
+            codes = shared_codes(view.manifest)
             if codes is None:
                 raise ConfigError("Expected shared target codes for match=code; ask applies() first.")
             return Guess(rows, self.pictures(bottom, shape, codes, rng)[nearest_class(received, codes)], Form.VALUES)
@@ -137,7 +137,3 @@ class CodeInversion(Attack):
 def nearest_class(received: Tensor, codes: Tensor) -> Tensor:
     """The class whose target code is nearest, the first among equals, per row."""
     return (received.flatten(1) @ codes.T).argmax(dim=1)  # Hamming distance is (d - <h, o>) / 2
-
-
-def _codes(manifest: Manifest) -> Tensor | None:
-    return shared_codes(manifest.defences, manifest.classes, manifest.seed) if manifest.classes else None

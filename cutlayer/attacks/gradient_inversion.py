@@ -17,7 +17,9 @@ from cutlayer.attacks.tools.lbfgs import minimise
 from cutlayer.attacks.tools.reading import is_image, total_variation
 from cutlayer.blocks.passport import layer_input, passport_layers
 from cutlayer.blocks.weights import places, unpack
-from cutlayer.defence import Role
+from cutlayer.defence import Place, Role
+from cutlayer.defences.insta_hide import Instahide
+from cutlayer.defences.sparsification import Sparsification
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Message
 from cutlayer.rng import Stream, generator
@@ -257,12 +259,13 @@ class Problem:
 
 def _some_kept(manifest: Manifest) -> bool:
     """Whether a gradient's zeros may be entries that were held back."""
-    return any(one.startswith("sparsification") and "on=update" in one for one in manifest.defences)
+    sparse = manifest.uses(Sparsification)
+    return sparse is not None and sparse.on == Place.UPDATE.value
 
 
 def _least(manifest: Manifest) -> float:
     """The least value that a pixel may have: with random signs it is -1."""
-    return -1.0 if any(one.startswith("instahide") for one in manifest.defences) else 0.0
+    return -1.0 if manifest.uses(Instahide) else 0.0
 
 
 def _chunks(problems: list[Problem]) -> Iterator[list[int]]:

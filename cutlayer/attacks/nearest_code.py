@@ -6,7 +6,7 @@ from torch import Generator, Tensor
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.reading import predicted
-from cutlayer.blocks.codebook import shared_codes
+from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
 from cutlayer.view import Manifest, View
@@ -36,11 +36,11 @@ class NearestCode(Attack):
 
     def applies(self, manifest: Manifest) -> str | None:
         """Only where the target codes are known."""
-        return super().applies(manifest) or (None if _codes(manifest) is not None else "needs shared target codes")
+        return super().applies(manifest) or ("needs shared target codes" if shared_codes(manifest) is None else None)
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Compare the sent codes with the target codes."""
-        codes = _codes(view.manifest)
+        codes = shared_codes(view.manifest)
         if codes is None:
             raise ConfigError("Expected shared target codes for nearest-code; ask applies() first.")
         rows, sent = predicted(view, view.attacker, view.manifest.train)
@@ -50,7 +50,3 @@ class NearestCode(Attack):
 def nearest(sent: Tensor, codes: Tensor) -> Tensor:
     """The number of the nearest code, the first among equals, per row."""
     return (sent @ codes.T).argmax(dim=1)  # Hamming distance is (d - <h, o>) / 2
-
-
-def _codes(manifest: Manifest) -> Tensor | None:
-    return shared_codes(manifest.defences, manifest.classes, manifest.seed)

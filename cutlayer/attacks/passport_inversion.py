@@ -10,6 +10,7 @@ from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.reading import invert, is_image, misfit, near_zero, predicted, white_box
 from cutlayer.blocks.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.defence import Role
+from cutlayer.defences.passport import Passport
 from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream, generator
@@ -76,7 +77,7 @@ class PassportInversion(Attack):
 
     def applies(self, manifest: Manifest) -> str | None:
         """Without passports, this is model inversion."""
-        return None if any(one.startswith("passport") for one in manifest.defences) else "passports-only"
+        return None if manifest.uses(Passport) else "passports-only"
 
     def run(self, view: View, rng: Generator) -> Guess:
         """Invert the victim's embeddings."""

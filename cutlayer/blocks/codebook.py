@@ -1,6 +1,6 @@
 """Target codes: one distinct +-1 code per class, from a seed that all parties know (HashVFL, section III-D)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from math import ceil, log2
 
@@ -45,17 +45,3 @@ def check_codes(arrived: Mapping[str, Tensor], bits: int, binary: bool = True) -
             raise ProtocolError(f"Expected codes of {bits} bits from {name}, got shape {tuple(codes.shape[1:])}.")
         if binary and not bool((codes.abs() == 1).all()):
             raise ProtocolError(f"Expected codes of +1 and -1 from {name}, got other numbers.")
-
-
-def shared_codes(defences: Iterable[str], classes: int, seed: int) -> Tensor | None:
-    """The target codes that every party knows under these defences (their full spelling), or None."""
-    for spelling in defences:
-        name, _, rest = spelling.partition(":")
-        if name != "hash":
-            continue
-        settings = dict(part.split("=") for part in rest.split(","))
-        if settings["consistency"] == "True" and settings["targets"] != "private":
-            bits = least_bits(classes) if settings["bits"] == "None" else int(settings["bits"])
-            seed = seed if settings["targets"] == "run" else int(settings["targets"])
-            return target_codes(classes, bits, seed).clone()  # the cache's own stays as it is
-    return None

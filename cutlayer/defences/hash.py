@@ -80,6 +80,13 @@ class Hash(Defence):
         self.sign = sign
         self.gradients = gradients
 
+    def shared_codes(self, classes: int, seed: int) -> Tensor | None:
+        """The target codes that every party knows, given the run's seed; None where only the label party does."""
+        if not classes or not self.consistency or self.targets == "private":
+            return None
+        shared_seed = seed if self.targets == "run" else int(self.targets)
+        return target_codes(classes, self.width(0, classes), shared_seed).clone()  # the cache's own stays as it is
+
     def width(self, width: int, classes: int) -> int:
         """As many numbers as bits, by default the fewest that tell the classes apart."""
         if not classes:

@@ -25,7 +25,7 @@ from cutlayer.horizontal.server import Answer, Server
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.plan import Bottoms, Plan, Top, describe_all, made, shape_of
+from cutlayer.plan import Bottoms, Plan, Top, made, shape_of
 from cutlayer.progress import Progress
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream, derive, generator
@@ -232,7 +232,7 @@ class Federated:
             recipe=plan.recipe,
             cut=Concat(),
             seed=plan.seed,
-            defences=describe_all(plan.defences),
+            defences=deepcopy(plan.defences),
             shares=self.federation.shares,
         )
 

@@ -8,15 +8,14 @@ from cutlayer.attack import Form
 from cutlayer.attacks import CodeInversion
 from cutlayer.attacks.code_inversion import nearest_class
 from cutlayer.attacks.tools.reading import total_variation
+from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.blocks.codebook import shared_codes
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.spec import describe
 from tests.helpers.toy import FEATURE, digits_run, inversion_view, rng, world
 
-DEFENCES = (describe(Hash(bits=4), full=True),)
-CODES = shared_codes(DEFENCES, 2, 0)
+DEFENCES = (Hash(bits=4),)
+CODES = Hash(bits=4).shared_codes(2, 0)
 
 
 def sent_through(bottom, inputs, defences=DEFENCES):
@@ -109,7 +108,7 @@ def test_on_digits_every_row_of_a_code_gets_the_same_picture():
         assert len(guess.rows) == len(run.task.test) and guess.values.min() >= 0 and guess.values.max() <= 1
         assert len(guess.values.flatten(1).unique(dim=0)) <= 10
         bottom = run.session.parties[name].bottom
-        codes = shared_codes(run.manifest().defences, 10, run.plan.seed)
+        codes = shared_codes(run.manifest())
         with torch.no_grad():
             grey = (bottom(torch.full_like(guess.values[:1], 0.5)) - codes).pow(2).mean()
             named = nearest_class(bottom(guess.values), codes)

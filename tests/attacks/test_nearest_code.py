@@ -6,13 +6,13 @@ import torch
 from cutlayer.attack import Form
 from cutlayer.attacks import NearestCode
 from cutlayer.attacks.nearest_code import nearest
+from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.blocks.codebook import hamming, shared_codes
+from cutlayer.blocks.codebook import hamming
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.message import Kind, Phase
 from cutlayer.recipe import Recipe
-from cutlayer.spec import describe
 from cutlayer.transcript import Transcript
 from cutlayer.view import Manifest, Own, view_of
 from tests.helpers.toy import FEATURE, LABEL, NEUTRAL, digits_run, record, rng, world
@@ -26,9 +26,7 @@ def sent_view(sent, train, defence):
     record(transcript, Kind.EMBEDDING, FEATURE, rows, -sent, 0, Phase.PREDICT)
     record(transcript, Kind.EMBEDDING, FEATURE, rows.flip(0), sent.flip(0), 1, Phase.PREDICT)
     cut = world().manifest.cut
-    manifest = Manifest(
-        "toy", NEUTRAL, 3, train, rows[:0], Recipe(batch_size=4), cut, seed=5, defences=(describe(defence, full=True),)
-    )
+    manifest = Manifest("toy", NEUTRAL, 3, train, rows[:0], Recipe(batch_size=4), cut, seed=5, defences=(defence,))
     view = view_of(transcript, frozenset({FEATURE}), manifest, {FEATURE: Own(None, None)})
     return replace(view, victim=LABEL)
 
@@ -41,7 +39,7 @@ def test_distances_by_hand():
 
 
 def test_training_rows_are_named_after_the_shared_codes_and_the_last_message_counts():
-    codes = shared_codes([describe(Hash(bits=6), full=True)], 3, 5)
+    codes = Hash(bits=6).shared_codes(3, 5)
     order = torch.tensor([2, 0, 1, 1, 2, 0])
     view = sent_view(codes[order], torch.tensor([4, 1, 2]), Hash(bits=6))
     guess = NearestCode().run(view, rng())
@@ -63,7 +61,7 @@ def test_digits_lose_their_labels_without_a_single_known_one():
     finding = attack_run(run, [NearestCode()], by="party2")[0]
     assert finding.value > 0.8 and finding.baseline < 0.2 and finding.granted.startswith("a prediction pass")
     rows, sent, _ = run.view("party2", predict=run.task.train).channel(Kind.EMBEDDING, Phase.PREDICT).read()
-    codes = shared_codes(run.manifest().defences, 10, run.plan.seed)
+    codes = shared_codes(run.manifest())
     named = hamming(sent[:, None], codes).argmin(dim=1)
     assert finding.value == pytest.approx(float((run.task.labels[rows] == named).double().mean()))
 

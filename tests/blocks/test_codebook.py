@@ -5,11 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cutlayer as cl
-from cutlayer.blocks.codebook import check_codes, hamming, least_bits, shared_codes, target_codes
-from cutlayer.defences import GaussianNoise, Hash, LabelDP
+from cutlayer.blocks.codebook import check_codes, hamming, least_bits, target_codes
+from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, ProtocolError
-from cutlayer.plan import Plan, assemble, describe_all
+from cutlayer.plan import Plan, assemble
 from tests.helpers.small_task import make_task
 
 
@@ -86,46 +85,6 @@ def test_hamming_is_half_the_length_times_one_minus_the_cosine(bits, seed):
     cosine = torch.cosine_similarity(one, two, dim=1)
     assert hamming(one, two).tolist() == pytest.approx((bits / 2 * (1 - cosine)).tolist(), abs=1e-4)
     assert hamming(one, two).tolist() == (one != two).sum(dim=1).tolist()
-
-
-@pytest.mark.parametrize(
-    ("defence", "expected"),
-    [
-        (Hash(bits=8), lambda: target_codes(3, 8, 5)),
-        (Hash(), lambda: target_codes(3, 2, 5)),
-        (Hash(bits=8, targets=7), lambda: target_codes(3, 8, 7)),
-        (Hash(targets=7), lambda: target_codes(3, 2, 7)),
-        (Hash(bits=8, targets="private"), lambda: None),
-        (Hash(bits=8, consistency=False), lambda: None),
-        (GaussianNoise(), lambda: None),
-    ],
-)
-def test_what_everyone_knows_follows_from_the_spelling(defence, expected):
-    wanted, found = expected(), shared_codes(describe_all([LabelDP(), defence]), 3, 5)
-    assert found is None if wanted is None else torch.equal(found, wanted)
-
-
-def test_other_defences_may_be_spelled_as_they_like():
-    assert shared_codes(("mine.Shuffle:text=a=b,c,d=", "max-norm"), 3, 0) is None
-    assert shared_codes((), 3, 0) is None
-
-
-def test_whoever_changes_shared_codes_changes_only_their_own():
-    spelling = describe_all([Hash(bits=8)])
-    shared_codes(spelling, 3, 5).zero_()
-    assert (shared_codes(spelling, 3, 5).abs() == 1).all() and (target_codes(3, 8, 5).abs() == 1).all()
-
-
-def test_the_codes_of_a_run_are_those_that_its_manifest_gives():
-    """The label party's penalty is zero exactly where a party sends the codes that the manifest implies."""
-    run = cl.train(make_task(2, "p0"), defences=[Hash(bits=6)], recipe=cl.Recipe(epochs=1, batch_size=32), seed=4)
-    manifest, label = run.manifest(), run.session.label_party
-    codes = shared_codes(manifest.defences, manifest.classes, manifest.seed)
-    batch = cl.message.Batch(0, cl.Phase.TRAIN, run.task.train[:20])
-    targets = run.task.labels[batch.rows]
-    local = label.local(cl.defence.Place.EMBEDDING, batch, labels=targets, peer="p1")
-    assert label.penalties[0].penalty(codes[targets], local).item() == pytest.approx(0, abs=1e-6)
-    assert label.penalties[0].penalty(-codes[targets], local).item() == pytest.approx(2)
 
 
 def test_check_codes_says_who_sent_what():

@@ -6,7 +6,7 @@ from torch import nn
 
 import cutlayer as cl
 import cutlayer.defences as package
-from cutlayer.blocks.codebook import shared_codes
+from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.blocks.sign import sign
 from cutlayer.data.task import Goal
 from cutlayer.defence import Defence, Place
@@ -71,7 +71,7 @@ def test_what_is_sent():
 def test_no_batch_norm_and_no_target_codes():
     run = train(easy_task(), GreedyHash(bits=4), bottoms=lambda f, width: nn.Linear(4, width))
     assert type(run.session.parties["p1"].modules["bottom"]) is nn.Linear
-    assert shared_codes(run.manifest().defences, 3, 0) is None
+    assert shared_codes(run.manifest()) is None
     _, sent, _ = run.transcript.channels["p1", "p0", Kind.EMBEDDING, Phase.TRAIN].read()
     assert sent.shape[1] == 4 and (sent.abs() == 1).all()
 

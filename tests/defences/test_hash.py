@@ -12,7 +12,8 @@ from torch.nn.functional import cross_entropy, one_hot
 import cutlayer as cl
 import cutlayer.defences as package
 from cutlayer import training
-from cutlayer.blocks.codebook import shared_codes, target_codes
+from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.blocks.codebook import target_codes
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Features, Goal
 from cutlayer.defence import Defence, Local, Place, Role, Setting
@@ -322,7 +323,7 @@ def test_private_targets_differ_per_party_and_are_not_reachable_for_it():
     for name, book in books.items():
         view = run.view(name)
         assert not shows(view, book) and not any(type(x) is int and x == secret for x in reachable(view))
-        assert shared_codes(view.manifest.defences, 3, view.manifest.seed) is None
+        assert shared_codes(view.manifest) is None
         assert shows(view, run.task.features[name].values)  # the walk does find what is there
     penalty = run.session.label_party.penalties[0]
     labels = torch.tensor([0, 1])

@@ -26,7 +26,6 @@ from cutlayer.judge import grant
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream, draw_anew
-from cutlayer.spec import describe
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Shadow, Start, View, view_of
 
@@ -158,9 +157,7 @@ def world(
             nn.Linear(16, classes or 1),
         )
         train, test = torch.arange(ROWS - TEST), torch.arange(ROWS - TEST, ROWS)
-        defences = tuple(
-            describe(one, full=True) for one, there in ((Hash(bits=8), hashed), (Passport(), passports)) if there
-        )
+        defences = tuple(defence for defence, chosen in ((Hash(bits=8), hashed), (Passport(), passports)) if chosen)
         manifest = Manifest(
             "toy", roster, classes, train, test, Recipe(batch_size=BATCH, lr=LR), Concat(), defences=defences
         )
@@ -175,7 +172,7 @@ def world(
 
 
 def _hashed(manifest: Manifest) -> bool:
-    return any(defence.startswith("hash") for defence in manifest.defences)
+    return manifest.uses(Hash) is not None
 
 
 def _labels(features: Mapping[str, Tensor], classes: int) -> Tensor:

@@ -26,7 +26,7 @@ from cutlayer.files import replacing, write_text
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.metrics.divergence import divergence
-from cutlayer.plan import Facts, Plan, assemble, describe_all, facts_of, feature_party, part_of, roster_of, target_scale
+from cutlayer.plan import Facts, Plan, assemble, facts_of, feature_party, part_of, roster_of, target_scale
 from cutlayer.rng import Stream
 from cutlayer.session import Session
 from cutlayer.settings import settings_of

@@ -26,6 +26,7 @@ def report(
     cutlayer report audits/digits --picture matrix.png
     """
     from cutlayer.cli import show
+    from cutlayer.finding import Status
     from cutlayer.report.files import write_all
     from cutlayer.report.record import NAME, Record
 
@@ -33,7 +34,7 @@ def report(
     written = write_all(record, study)
     if picture:
         written.append(_draw(record, picture))
-    missing = sum(row["status"] == "missing" for row in record.every)
+    missing = sum(row["status"] is Status.MISSING for row in record.every)
     if json:
         names = [path.name for path in written]
         show.dump({"study": str(study), "findings": len(record.rows), "missing": missing, "files": names})

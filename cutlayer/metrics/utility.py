@@ -1,11 +1,30 @@
 """How good the model is: accuracy, balanced accuracy, AUC, log loss; MSE and R2 for regression."""
 
+from enum import StrEnum
+from math import inf
 from typing import Any
 
 import numpy as np
 import scipy
 
 Array = np.ndarray[Any, Any]
+
+
+class Utility(StrEnum):
+    """What a report judges a model by."""
+
+    ACCURACY = "accuracy"
+    R2 = "r2"
+
+    @classmethod
+    def bounds_of(cls, name: str) -> tuple[float, float]:
+        """What a utility can reach."""
+        return (0.0 if name == cls.ACCURACY else -inf, 1.0)
+
+    @classmethod
+    def title_of(cls, name: str) -> str:
+        """What a plot calls a utility."""
+        return "R²" if name == cls.R2 else name
 
 
 def accuracy(labels: Array, predicted: Array) -> float:

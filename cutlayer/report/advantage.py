@@ -10,11 +10,9 @@ from enum import Enum
 from math import sqrt
 from typing import Any
 
+from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.interval import mean_interval
 
-LESS_IS_MORE = frozenset({"mse"})  # metrics by which a lower figure means that more leaks
-TWO_SIDED = frozenset({"auc"})  # an attacker may turn the scores around: below the baseline leaks as well
-BOUNDS = {"mse": (0.0, float("inf"))}
 ROUNDING = 1e-12
 
 
@@ -38,9 +36,7 @@ class Estimate:
 
 def advantage(metric: str, value: float, baseline: float) -> float:
     """The share of the way from the baseline to perfect; 0 where the baseline is perfect already."""
-    if metric in LESS_IS_MORE:
-        return (baseline - value) / baseline if baseline > 0 else 0.0
-    return (value - baseline) / (1 - baseline) if baseline < 1 else 0.0
+    return measure_named(metric).advantage(value, baseline)
 
 
 def of_row(row: Mapping[str, Any]) -> float:
@@ -67,7 +63,7 @@ def value_over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
     """Mean figure of the same cell over seeds; its interval is cut to what the metric can reach."""
     if len(rows) > 1:
         mean, low, high = mean_interval([row["value"] for row in rows])
-        least, most = BOUNDS.get(rows[0]["metric"], (0.0, 1.0))
+        least, most = measure_named(rows[0]["metric"]).bounds
         return Estimate(mean, max(least, low), min(most, high))
     only = rows[0]
     return (
@@ -89,7 +85,7 @@ def standing(metric: str, gain: Estimate) -> Standing:
     if low > ROUNDING:
         return Standing.ABOVE
     if high < -ROUNDING:
-        return Standing.TURNED if metric in TWO_SIDED else Standing.BELOW
+        return Standing.TURNED if measure_named(metric).two_sided else Standing.BELOW
     return Standing.AT
 
 
@@ -100,7 +96,7 @@ def at_baseline(metric: str, gain: Estimate) -> bool:
 
 def heat(metric: str, gain: float) -> float:
     """What a colour shows: the advantage, cut to 0 … 1; of a two-sided metric its size."""
-    return min(1.0, abs(gain) if metric in TWO_SIDED else max(0.0, gain))
+    return measure_named(metric).heat(gain)
 
 
 def capability(leak: float, accuracy: float, ideal: float, weight: float = 0.5) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutlayer.report.advantage import Estimate
-from cutlayer.report.cells import Cell
+from cutlayer.report.cells import MatrixCell
 
 Entry = str | float | int | None
 
@@ -64,7 +64,7 @@ class Matrix:
 
     caption: str
     setups: Sequence[str]
-    lines: Sequence[tuple[Cell, Sequence[Cell | None]]]
+    lines: Sequence[tuple[MatrixCell, Sequence[MatrixCell | None]]]
     details: Mapping[tuple[str, ...], Sequence["Block"]] = field(default_factory=dict)
 
 

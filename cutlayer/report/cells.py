@@ -5,7 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from cutlayer.finding import Status, Target
+from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.interval import mean_interval
+from cutlayer.metrics.measure import Measure
+from cutlayer.metrics.utility import Utility
 from cutlayer.report.advantage import (
     Estimate,
     Standing,
@@ -15,9 +19,9 @@ from cutlayer.report.advantage import (
     standing,
     value_over_seeds,
 )
-from cutlayer.report.record import TARGETS, Record, Row
+from cutlayer.report.record import Record, Row
 
-RANK = {"done": 0, "failed": 1, "missing": 2, "does not apply": 3}  # which status speaks for a cell
+RANK = (Status.DONE, Status.FAILED, Status.MISSING, Status.DOES_NOT_APPLY)  # which status speaks for a cell
 
 
 def setup_name(defence: str, strength: str) -> str:
@@ -36,13 +40,13 @@ def setup_name(defence: str, strength: str) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """One attack on one victim under one setup, over all seeds."""
 
     defence: str
     strength: str
     attack: str
-    target: str
+    target: Target
     attacker: str
     victim: str
     rows: tuple[Row, ...]
@@ -55,22 +59,27 @@ class Cell:
     @cached_property
     def done(self) -> tuple[Row, ...]:
         """The seeds that gave a figure."""
-        return tuple(row for row in self.rows if row["status"] == "done")
+        return tuple(row for row in self.rows if row["status"] is Status.DONE)
 
     @property
     def first(self) -> Row:
         """The finding that speaks for the cell where all agree."""
-        return min(self.rows, key=lambda row: RANK[row["status"]])
+        return min(self.rows, key=lambda row: RANK.index(row["status"]))
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """Done if any seed is."""
-        return str(self.first["status"])
+        return Status(self.first["status"])
 
     @property
     def metric(self) -> str:
         """What the attack is measured by."""
         return str(self.first["metric"])
+
+    @property
+    def measure(self) -> Measure:
+        """How the metric is read; of cells that gave a figure."""
+        return measure_named(self.metric)
 
     @cached_property
     def value(self) -> Estimate:
@@ -90,11 +99,11 @@ class Cell:
     @property
     def accuracy(self) -> Estimate | None:
         """The model's utility over the same seeds."""
-        found = estimate(row["accuracy"] for row in self.done)
-        if found is None or found.low is None or found.high is None:
-            return found
-        least = 0.0 if self.done[0]["utility_metric"] == "accuracy" else found.low  # no utility passes 1
-        return replace(found, low=max(least, found.low), high=min(1.0, found.high))
+        mean = estimate(row["accuracy"] for row in self.done)
+        if mean is None or mean.low is None or mean.high is None:
+            return mean
+        least, most = Utility.bounds_of(self.done[0]["utility_metric"])
+        return replace(mean, low=max(least, mean.low), high=min(most, mean.high))
 
     @property
     def standing(self) -> Standing:
@@ -114,18 +123,18 @@ class Cell:
     @property
     def about(self) -> str:
         """Who attacks whose what."""
-        verb = "forces the outcome of" if self.target == "outcome" else f"learns the {self.target} of"
+        verb = "forces the outcome of" if self.target is Target.OUTCOME else f"learns the {self.target} of"
         return f"{self.attacker or 'the attacker'} {verb} {self.victim or 'the others'}"
 
     @property
-    def gaps(self) -> dict[str, int]:
+    def gaps(self) -> dict[tuple[Status, str], int]:
         """Seeds without a figure, by status and reason."""
-        found: dict[str, int] = {}
+        counts: dict[tuple[Status, str], int] = {}
         for row in self.rows:
-            if row["status"] != "done":
-                text = row["status"] + (f": {row['reason']}" if row["reason"] else "")
-                found[text] = found.get(text, 0) + 1
-        return found
+            if row["status"] is not Status.DONE:
+                why = (row["status"], row["reason"])
+                counts[why] = counts.get(why, 0) + 1
+        return counts
 
 
 def estimate(values: Iterable[float | None]) -> Estimate | None:
@@ -137,19 +146,19 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     return Estimate(mean, low, high) if len(known) > 1 else Estimate(mean, None, None)
 
 
-def cells(record: Record) -> list[Cell]:
+def cells(record: Record) -> list[MatrixCell]:
     """Group findings. A finding without a victim (it did not apply) joins those whom the attack has elsewhere."""
-    lines: dict[tuple[str, str], list[tuple[str, str]]] = {}  # (attack, target) -> its (attacker, victim) pairs
+    lines: dict[tuple[str, Target], list[tuple[str, str]]] = {}  # (attack, target) -> its (attacker, victim) pairs
     for row in record.every:
         if row["victim"]:
             pairs = lines.setdefault((row["attack"], row["target"]), [])
             if (row["attacker"], row["victim"]) not in pairs:
                 pairs.append((row["attacker"], row["victim"]))
     known = dict(lines.keys())
-    groups: dict[tuple[str, str, str, str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str, Target, str, str], list[Row]] = {}
     for row in record.every:
         attack, target = row["attack"], row["target"]
-        if row["status"] == "missing" and not row["victim"]:
+        if row["status"] is Status.MISSING and not row["victim"]:
             target = known.get(attack, target)
         pairs = [(row["attacker"], row["victim"])]
         if not row["victim"]:
@@ -157,39 +166,39 @@ def cells(record: Record) -> list[Cell]:
         for attacker, victim in pairs:
             key = (row["defence"], row["strength"], attack, target, attacker, victim)
             groups.setdefault(key, []).append(row)
-    return [Cell(*key, tuple(rows)) for key, rows in groups.items()]
+    return [MatrixCell(*key, tuple(rows)) for key, rows in groups.items()]
 
 
-def matrix(found: Sequence[Cell]) -> tuple[list[str], list[tuple[Cell, dict[str, Cell]]]]:
+def matrix(found: Sequence[MatrixCell]) -> tuple[list[str], list[tuple[MatrixCell, dict[str, MatrixCell]]]]:
     """Setups, and per attack and victim a line of cells by setup; lines are ordered by threat, then attack."""
     setups = unique(cell.setup for cell in found)
-    lines: dict[tuple[Any, ...], dict[str, Cell]] = {}
+    lines: dict[tuple[Any, ...], dict[str, MatrixCell]] = {}
     for cell in found:
-        key = (TARGETS.index(cell.target), cell.attack, cell.attacker, cell.victim)
+        key = (list(Target).index(cell.target), cell.attack, cell.attacker, cell.victim)
         lines.setdefault(key, {})[cell.setup] = cell
     return setups, [(next(iter(line.values())), line) for _, line in sorted(lines.items())]
 
 
-def threats(found: Iterable[Cell]) -> list[str]:
+def threats(found: Iterable[MatrixCell]) -> list[Target]:
     """Targets that occur, in their usual order."""
     present = {cell.target for cell in found}
-    return [target for target in TARGETS if target in present]
+    return [target for target in Target if target in present]
 
 
-def worst(found: Iterable[Cell]) -> Cell | None:
+def worst(found: Iterable[MatrixCell]) -> MatrixCell | None:
     """The attack that gets furthest; None if none gave a figure."""
     done = [cell for cell in found if cell.done]
     return max(done, key=lambda cell: (cell.heat, cell.gain.mean)) if done else None
 
 
-def by_setup(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+def by_setup(found: Iterable[MatrixCell]) -> dict[str, list[MatrixCell]]:
     """Cells of each setup."""
     return group(found, lambda cell: cell.setup)
 
 
-def group(found: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
+def group(found: Iterable[MatrixCell], key: Callable[[MatrixCell], Any]) -> dict[Any, list[MatrixCell]]:
     """Cells by a key, in order."""
-    groups: dict[Any, list[Cell]] = {}
+    groups: dict[Any, list[MatrixCell]] = {}
     for cell in found:
         groups.setdefault(key(cell), []).append(cell)
     return groups
@@ -210,7 +219,7 @@ def per_run(record: Record) -> dict[tuple[str, str], dict[int, Row]]:
     return runs
 
 
-def extras(record: Record, cell: Cell, key: str) -> list[tuple[int, Any]]:
+def extras(record: Record, cell: MatrixCell, key: str) -> list[tuple[int, Any]]:
     """(seed, extra) of a cell's seeds that have it."""
     pairs: list[tuple[int, Mapping[str, Any]]] = [(row["seed"], record.extra(row)) for row in cell.done]
     return [(seed, extra[key]) for seed, extra in pairs if extra.get(key) is not None]

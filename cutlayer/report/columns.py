@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from cutlayer.report.advantage import advantage, heat
 from cutlayer.report.blocks import Block, Entry, Table, Text, figure, percent
-from cutlayer.report.cells import Cell, extras, group, unique
+from cutlayer.report.cells import MatrixCell, extras, group, unique
 from cutlayer.report.record import Record
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnLeak:
     """One column under one attack, mean over seeds."""
 
     name: str
@@ -19,7 +19,7 @@ class Column:
     gain: float
 
 
-def columns(record: Record, cell: Cell) -> list[Column]:
+def columns(record: Record, cell: MatrixCell) -> list[ColumnLeak]:
     """A cell's columns, the most exposed first."""
     found: dict[str, list[tuple[float, float]]] = {}
     for _, entries in extras(record, cell, "columns"):
@@ -29,11 +29,11 @@ def columns(record: Record, cell: Cell) -> list[Column]:
     made = []
     for name, pairs in found.items():
         value, baseline = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        made.append(Column(name, value, baseline, advantage(cell.metric, value, baseline)))
+        made.append(ColumnLeak(name, value, baseline, advantage(cell.metric, value, baseline)))
     return sorted(made, key=lambda column: (-column.gain, column.name))
 
 
-def exposed(record: Record, found: Iterable[Cell]) -> str:
+def exposed(record: Record, found: Iterable[MatrixCell]) -> str:
     """The column that leaks most, in a sentence; nothing if no attack looked at columns or none leaks."""
     pairs = [(column, cell) for cell in found for column in columns(record, cell)]
     if not pairs:
@@ -47,7 +47,7 @@ def exposed(record: Record, found: Iterable[Cell]) -> str:
     )
 
 
-def blocks(record: Record, found: Sequence[Cell]) -> list[Block]:
+def blocks(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """A table per attack and victim: columns in lines, setups across."""
     made: list[Block] = []
     for line in group(found, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
@@ -62,17 +62,18 @@ def blocks(record: Record, found: Sequence[Cell]) -> list[Block]:
             bases = [known[setup][name].baseline for setup in setups if name in known[setup]]
             rows.append([name, sum(bases) / len(bases), *(_entry(known[setup].get(name)) for setup in setups)])
         head = ["column", "baseline, mean", *setups]
-        what = "lower leaks more" if line[0].metric == "mse" else "higher leaks more"
-        caption = f"{line[0].attack}: {line[0].about}. {line[0].metric} per column ({what}), and the way to perfect."
+        first = line[0]
+        what = f"{first.metric} per column ({first.measure.direction})"
+        caption = f"{first.attack}: {first.about}. {what}, and the way to perfect."
         made.append(Table(caption, head, rows, [line[0].target] * len(rows)))
     return [Text("The most exposed columns of the first setup come first."), *made] if made else []
 
 
-def table(found: Sequence[Column], metric: str) -> Table:
+def table(found: Sequence[ColumnLeak], metric: str) -> Table:
     """One cell's columns."""
     rows: list[list[Entry]] = [[c.name, c.value, c.baseline, percent(c.gain)] for c in found]
     return Table("Per column, the most exposed first.", ["column", metric, "baseline", "way to perfect"], rows)
 
 
-def _entry(column: Column | None) -> str:
+def _entry(column: ColumnLeak | None) -> str:
     return "–" if column is None else f"{figure(column.value)} · {percent(column.gain)}"

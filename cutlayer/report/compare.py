@@ -5,7 +5,7 @@ from typing import Any
 
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.blocks import Block, Section, Table, Text, counted, figure, interval, percent
-from cutlayer.report.cells import Cell, cells
+from cutlayer.report.cells import MatrixCell, cells
 from cutlayer.report.costs import costs
 from cutlayer.report.engineer import KEY, key_of
 from cutlayer.report.html import page, sections
@@ -51,7 +51,7 @@ def _named(key: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(KEY, key, strict=True))
 
 
-def _pair(a: Cell, b: Cell) -> dict[str, Any]:
+def _pair(a: MatrixCell, b: MatrixCell) -> dict[str, Any]:
     made: dict[str, Any] = {**_named(key_of(a)), "who": a.about, "setup": a.setup}
     made |= {"status_a": a.status, "status_b": b.status, "metric": a.metric or b.metric}
     for side, cell in (("a", a), ("b", b)):

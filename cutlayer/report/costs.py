@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from cutlayer.finding import Target
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.report.blocks import Entry, Table
-from cutlayer.report.cells import Cell, estimate, extras, group, per_run, setup_name
+from cutlayer.report.cells import MatrixCell, estimate, extras, group, per_run, setup_name
 from cutlayer.report.record import Record
 
 COSTS = ("bytes", "step_bytes", "step_seconds", "train_seconds")
@@ -30,14 +31,7 @@ def _whole(key: str, value: float | None) -> Entry:
     return round(value) if value is not None and "bytes" in key else value
 
 
-def error(metric: str, value: float) -> float:
-    """How wrong an attack is, as FedAdOb counts it: its MSE, or one minus its accuracy or (folded) AUC."""
-    if metric == "mse":
-        return value
-    return 1 - max(value, 1 - value) if metric == "auc" else 1 - value
-
-
-def cap(found: Sequence[Cell]) -> list[tuple[float, float]]:
+def cap(found: Sequence[MatrixCell]) -> list[tuple[float, float]]:
     """(accuracy, error) at each strength of one defence under one attack; CAP is the mean of their products.
 
     FedAdOb, Definition 2: CAP = 1/m sum over strengths s of Acc(s) Rerr(s), in fractions.
@@ -45,16 +39,16 @@ def cap(found: Sequence[Cell]) -> list[tuple[float, float]]:
     points = []
     for cell in found:
         if cell.accuracy is not None:
-            points.append((cell.accuracy.mean, error(cell.metric, cell.value.mean)))
+            points.append((cell.accuracy.mean, cell.measure.error(cell.value.mean)))
     return points
 
 
-def cap_table(record: Record, found: Sequence[Cell]) -> Table | None:
+def cap_table(record: Record, found: Sequence[MatrixCell]) -> Table | None:
     """CAP of every defence under every attack that reconstructs; with DCS where the record holds it."""
     rows: list[list[Entry]] = []
     names = []
     with_dcs = any(extras(record, cell, "dcs") for cell in found)
-    done = [cell for cell in found if cell.done and cell.target != "outcome"]
+    done = [cell for cell in found if cell.done and cell.target is not Target.OUTCOME]
     for line in group(done, lambda cell: (cell.target, cell.attack, cell.attacker, cell.victim)).values():
         for defence, sweep in group(line, lambda cell: cell.defence).items():
             points = cap(sweep)

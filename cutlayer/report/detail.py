@@ -1,5 +1,6 @@
 """What opens behind a cell of the matrix: everything that is known of one attack under one setup."""
 
+from cutlayer.finding import Status
 from cutlayer.report import columns
 from cutlayer.report.advantage import of_row
 from cutlayer.report.blocks import (
@@ -14,13 +15,13 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import Cell, extras
+from cutlayer.report.cells import MatrixCell, extras
 from cutlayer.report.record import Record
 
 SEED_HEAD = ("seed", "figure", "95% interval", "baseline", "way to perfect", "utility", "seconds", "state", "cell")
 
 
-def detail(record: Record, cell: Cell) -> list[Block]:
+def detail(record: Record, cell: MatrixCell) -> list[Block]:
     """Threat model, figure and baseline, seeds, then what the record holds beyond numbers."""
     first = cell.first
     facts: list[tuple[str, Entry]] = [
@@ -49,12 +50,12 @@ def detail(record: Record, cell: Cell) -> list[Block]:
     return blocks
 
 
-def _figures(cell: Cell) -> list[tuple[str, Entry]]:
+def _figures(cell: MatrixCell) -> list[tuple[str, Entry]]:
     first = cell.first
     utility = first["utility_metric"] or "utility"
     over = "seeds" if len(cell.done) > 1 else "rows or batches of one seed"
     return [
-        ("measured by", f"{cell.metric}, {'lower' if cell.metric == 'mse' else 'higher'} leaks more"),
+        ("measured by", f"{cell.metric}, {cell.measure.direction}"),
         ("figure", cell.value.mean),
         ("95% interval", f"{interval(cell.value)}, over {over}"),
         ("baseline", cell.baseline),
@@ -66,15 +67,15 @@ def _figures(cell: Cell) -> list[tuple[str, Entry]]:
     ]
 
 
-def _way(cell: Cell) -> str:
+def _way(cell: MatrixCell) -> str:
     gain = cell.gain
     if gain.low is None or gain.high is None:
         return percent(gain.mean)
     return f"{percent(gain.mean)} ({percent(gain.low)} to {percent(gain.high)})"
 
 
-def _seed(cell: Cell, row: dict[str, Entry]) -> list[Entry]:
-    if row["status"] != "done":
+def _seed(cell: MatrixCell, row: dict[str, Entry]) -> list[Entry]:
+    if row["status"] is not Status.DONE:
         blank: list[Entry] = [None] * 6
         return [row["seed"], *blank, f"{row['status']}{': ' if row['reason'] else ''}{row['reason']}", row["cell"]]
     spread = f"{figure(row['low'])} to {figure(row['high'])}"  # type: ignore[arg-type]
@@ -87,7 +88,7 @@ def _seed(cell: Cell, row: dict[str, Entry]) -> list[Entry]:
         way,
         row["accuracy"],
         row["seconds"],
-        "done",
+        Status.DONE.value,
         row["cell"],
     ]
 

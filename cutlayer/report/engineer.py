@@ -21,7 +21,7 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import Cell, cells, estimate, extras, group, matrix, threats
+from cutlayer.report.cells import MatrixCell, cells, estimate, extras, group, matrix, threats
 from cutlayer.report.detail import detail
 from cutlayer.report.record import Record
 
@@ -62,7 +62,7 @@ def sections(record: Record) -> list[Section]:
     return [section for section in made if section.blocks]
 
 
-def trade_offs(found: Sequence[Cell]) -> list[Block]:
+def trade_offs(found: Sequence[MatrixCell]) -> list[Block]:
     """A figure per threat."""
     made: list[Block] = []
     for threat in threats(found):
@@ -76,7 +76,7 @@ def trade_offs(found: Sequence[Cell]) -> list[Block]:
     return made
 
 
-def listing(found: Sequence[Cell], caption: str) -> Table:
+def listing(found: Sequence[MatrixCell], caption: str) -> Table:
     """One line per cell."""
     head = ["setup", "attack", "who", "measured by", "figure", "95% interval", "baseline", "way to perfect"]
     head += ["model's utility", "attacker knows"]
@@ -92,7 +92,7 @@ def listing(found: Sequence[Cell], caption: str) -> Table:
     return Table(caption, head, rows, [cell.target for cell in found])
 
 
-def the_matrix(record: Record, found: Sequence[Cell]) -> list[Block]:
+def the_matrix(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """The heat map, and the same as a list."""
     if not found:
         return [Text("There are no findings.")]
@@ -106,12 +106,12 @@ def the_matrix(record: Record, found: Sequence[Cell]) -> list[Block]:
     return [made, Table(**{**vars(listing(found, "All cells as a list.")), "folded": True})]
 
 
-def key_of(cell: Cell) -> tuple[str, ...]:
+def key_of(cell: MatrixCell) -> tuple[str, ...]:
     """What tells cells apart."""
     return tuple(str(getattr(cell, key)) for key in KEY)
 
 
-def together(record: Record, found: Sequence[Cell]) -> list[Block]:
+def together(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """Correlations of columns with each other, in truth and as guessed."""
     views = figures.correlations(record, found)
     if not views:
@@ -129,7 +129,7 @@ def together(record: Record, found: Sequence[Cell]) -> list[Block]:
     return [Figure("correlations", caption, views, table, names[0] if len(set(names)) == 1 else "")]
 
 
-def pictures(record: Record, found: Sequence[Cell]) -> list[Block]:
+def pictures(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """Per attack and victim: the originals, then a line per setup."""
     made: list[Block] = []
     for line in group(found, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
@@ -150,7 +150,7 @@ def pictures(record: Record, found: Sequence[Cell]) -> list[Block]:
     return made
 
 
-def curves(record: Record, found: Sequence[Cell]) -> list[Block]:
+def curves(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """ROC curves, and true positives at few false ones."""
     views = figures.roc(record, [cell for cell in found if cell.done])
     if not views:

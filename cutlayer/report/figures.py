@@ -9,22 +9,23 @@ from html import escape
 from statistics import mean
 from typing import Any
 
+from cutlayer.metrics.utility import Utility
 from cutlayer.report.advantage import Estimate
-from cutlayer.report.cells import Cell, extras, group, unique, worst
+from cutlayer.report.cells import MatrixCell, extras, group, unique, worst
 from cutlayer.report.record import Record
 
 View = dict[str, Any]  # data and layout
+Look = tuple[str, str, str]  # colour, symbol and dash
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 SYMBOLS = ("square", "triangle-up", "diamond", "triangle-down", "cross", "x", "pentagon", "hexagram", "star", "bowtie")
 DASHES = ("solid", "dash", "dot", "dashdot")
 LEAST_RATE = 1e-4  # where a logarithmic axis of false-positive rates begins
 TICKS = {"tickvals": [1e-4, 1e-3, 1e-2, 0.1, 1], "ticktext": ["0.01%", "0.1%", "1%", "10%", "100%"]}
-NAMES = {"mse": "mean squared error", "auc": "AUC", "r2": "R²"}
 WORST = "worst attack"
 
 
-def style(defences: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+def style(defences: Sequence[str]) -> dict[str, Look]:
     """Colour, symbol and dash of every defence; undefended is in the colour of the text."""
     made = {"none": ("@ink", "circle", "solid")}
     for i, name in enumerate(d for d in unique(defences) if d != "none"):
@@ -32,7 +33,7 @@ def style(defences: Sequence[str]) -> dict[str, tuple[str, str, str]]:
     return made
 
 
-def trade_off(found: Sequence[Cell]) -> dict[str, View]:
+def trade_off(found: Sequence[MatrixCell]) -> dict[str, View]:
     """Utility against leakage under one threat: the worst attack first, then each attack in its own metric."""
     done = [cell for cell in found if cell.done and cell.accuracy is not None]
     looks = style([cell.defence for cell in done])
@@ -45,7 +46,9 @@ def trade_off(found: Sequence[Cell]) -> dict[str, View]:
     return views
 
 
-def _curves(found: Sequence[Cell], looks: Mapping[str, tuple[str, str, str]], *, way: bool) -> list[dict[str, Any]]:
+def _curves(
+    found: Sequence[MatrixCell], looks: Mapping[str, tuple[str, str, str]], *, way: bool
+) -> list[dict[str, Any]]:
     traces = []
     for defence, sweep in group(found, lambda cell: cell.defence).items():
         colour, symbol, dash = looks[defence]
@@ -68,7 +71,7 @@ def _curves(found: Sequence[Cell], looks: Mapping[str, tuple[str, str, str]], *,
     return traces
 
 
-def _hover(cell: Cell) -> str:
+def _hover(cell: MatrixCell) -> str:
     return f"{cell.setup}: {cell.attack}, {cell.about}"
 
 
@@ -91,13 +94,12 @@ def _bars(found: Sequence[Estimate], colour: str) -> dict[str, Any]:
     }
 
 
-def _axes(found: Sequence[Cell], *, way: bool) -> dict[str, Any]:
+def _axes(found: Sequence[MatrixCell], *, way: bool) -> dict[str, Any]:
     first = found[0]
-    measured = first.done[0]["utility_metric"]
-    utility = NAMES.get(measured, escape(measured, quote=False))
+    utility = escape(Utility.title_of(first.done[0]["utility_metric"]), quote=False)
     baseline = 0.0 if way else mean(cell.baseline for cell in found)
-    less = first.metric == "mse" and not way
-    leak = "way from baseline to perfect, %" if way else f"{NAMES.get(first.metric, first.metric)} of the attack"
+    less = first.measure.less_is_more and not way
+    leak = "way from baseline to perfect, %" if way else f"{first.measure.name} of the attack"
     lines = [_dashed(baseline)]
     if not way and (low := min(c.baseline for c in found)) < (high := max(c.baseline for c in found)):
         lines.append(
@@ -117,7 +119,7 @@ def _dashed(at: float) -> dict[str, Any]:
     return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def roc(record: Record, found: Sequence[Cell]) -> dict[str, View]:
+def roc(record: Record, found: Sequence[MatrixCell]) -> dict[str, View]:
     """True against false positives, a view per attack; the first seed that has a curve is drawn."""
     views = {}
     looks = style([cell.setup for cell in found])
@@ -137,7 +139,7 @@ def roc(record: Record, found: Sequence[Cell]) -> dict[str, View]:
     return views
 
 
-def _roc(cell: Cell, curve: Mapping[str, Any], look: tuple[str, str, str]) -> dict[str, Any]:
+def _roc(cell: MatrixCell, curve: Mapping[str, Any], look: Look) -> dict[str, Any]:
     colour, symbol, dash = look
     marks = {"symbol": symbol, "color": colour, "size": 7, "maxdisplayed": 8}
     return {
@@ -151,7 +153,7 @@ def _roc(cell: Cell, curve: Mapping[str, Any], look: tuple[str, str, str]) -> di
     }
 
 
-def correlations(record: Record, found: Sequence[Cell]) -> dict[str, View]:
+def correlations(record: Record, found: Sequence[MatrixCell]) -> dict[str, View]:
     """How columns go together, in truth and as guessed: a view per attack and setup, of the first seed."""
     views = {}
     for cell in found:

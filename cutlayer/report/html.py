@@ -13,6 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from cutlayer.finding import Status, Target
 from cutlayer.report import engineer, officer
 from cutlayer.report.blocks import (
     Block,
@@ -28,11 +29,11 @@ from cutlayer.report.blocks import (
     interval,
     percent,
 )
-from cutlayer.report.cells import Cell
-from cutlayer.report.record import TARGETS, Record
+from cutlayer.report.cells import MatrixCell
+from cutlayer.report.record import Record
 from cutlayer.version import __version__
 
-SHORT = {"does not apply": "n/a", "failed": "failed", "missing": "missing"}
+SHORT = {Status.DOES_NOT_APPLY: "n/a", Status.FAILED: "failed", Status.MISSING: "missing"}
 
 
 def html(record: Record) -> str:
@@ -44,7 +45,7 @@ def html(record: Record) -> str:
         toc="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in (*first, *second)),
         officer=sections(first),
         engineer=sections(second),
-        filter="".join(_filter(threat) for threat in ("all", *TARGETS)),
+        filter="".join(_filter(threat) for threat in ("all", *Target)),
         data=embedded({"figures": figures}),
     )
 
@@ -208,7 +209,7 @@ def _matrix(made: Matrix) -> str:
     )
 
 
-def _button(cell: Cell, name: str) -> str:
+def _button(cell: MatrixCell, name: str) -> str:
     start = f"{cell.attack}, {cell.about}, against {cell.setup}: "
     if not cell.done:
         reason = cell.first["reason"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from cutlayer.report import engineer, officer
 from cutlayer.report.blocks import Block, Entry, Figure, Items, Matrix, Pictures, Table, Text, figure, percent
-from cutlayer.report.cells import Cell
+from cutlayer.report.cells import MatrixCell
 from cutlayer.report.record import Record
 from cutlayer.version import __version__
 
@@ -63,7 +63,7 @@ def _line(entries: Sequence[str]) -> str:
     return f"| {' | '.join(entries)} |"
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: MatrixCell | None) -> str:
     if cell is None:
         return "not part of the study"
     if not cell.done:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from cutlayer.finding import Status, Target
 from cutlayer.report.blocks import (
     Block,
     Entry,
@@ -16,14 +17,14 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import Cell, by_setup, cells, group, per_run, setup_name, threats, unique, worst
+from cutlayer.report.cells import MatrixCell, by_setup, cells, group, per_run, setup_name, threats, unique, worst
 from cutlayer.report.columns import exposed
 from cutlayer.report.record import Record
 
 QUESTION = {
-    "labels": "Who could learn the labels?",
-    "features": "Who could learn somebody's columns?",
-    "outcome": "Who could force an outcome?",
+    Target.LABELS: "Who could learn the labels?",
+    Target.FEATURES: "Who could learn somebody's columns?",
+    Target.OUTCOME: "Who could force an outcome?",
 }
 ASSUMED = (
     "Parties follow the protocol and are curious: each tries to learn from what it sees and holds anyway.",
@@ -57,17 +58,17 @@ def sections(record: Record) -> list[Section]:
     return [section for section in made if section.blocks and (section.name != "choice" or record.choice is not None)]
 
 
-def verdict(record: Record, found: Sequence[Cell]) -> list[Block]:
+def verdict(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """Sentences from the numbers alone."""
     blocks: list[Block] = []
     if not record.finished:
-        lost = sum(row["status"] == "missing" for row in record.every)
+        lost = sum(row["status"] is Status.MISSING for row in record.every)
         every = len(record.every)
         blocks.append(Text(f"This study is unfinished: {lost} of {every} findings are missing.", strong=True))
     setups = by_setup(cell for cell in found if cell.done)
     if not setups:
         return [*blocks, Text("No attack gave a figure, so nothing can be said.", strong=True)]
-    tops: list[Cell] = []
+    tops: list[MatrixCell] = []
     if leaks := [cell for cell in setups.get("none", []) if not cell.harmless]:
         best = [worst(these) for these in group(leaks, lambda cell: cell.about).values()]
         tops = sorted([cell for cell in best if cell is not None], key=lambda cell: -cell.heat)
@@ -81,7 +82,7 @@ def verdict(record: Record, found: Sequence[Cell]) -> list[Block]:
     return [*blocks, Items(items)] if items else blocks
 
 
-def _defended(setups: dict[str, list[Cell]], every: dict[str, list[Cell]]) -> str:
+def _defended(setups: dict[str, list[MatrixCell]], every: dict[str, list[MatrixCell]]) -> str:
     tested = {name: group_ for name, group_ in setups.items() if name != "none"}
     if not tested:
         return "No defence was tested."
@@ -101,13 +102,13 @@ def _defended(setups: dict[str, list[Cell]], every: dict[str, list[Cell]]) -> st
     )
 
 
-def _reserve(found: Sequence[Cell]) -> str:
+def _reserve(found: Sequence[MatrixCell]) -> str:
     """What a clean sheet does not cover: attacks that should have run on this setup and did not."""
-    lost = sum(cell.status in ("failed", "missing") for cell in found)
+    lost = sum(cell.status in (Status.FAILED, Status.MISSING) for cell in found)
     return f" ({counted(lost, 'attack')} failed or missing)" if lost else ""
 
 
-def reached(cell: Cell) -> str:
+def reached(cell: MatrixCell) -> str:
     """What the attack reached, beside its baseline."""
     return (
         f"{cell.attack} reaches {cell.metric} {figure(cell.value.mean)} ({interval(cell.value)}) where the best guess "
@@ -119,7 +120,7 @@ def _nothing() -> Text:
     return Text("There are no findings.")
 
 
-def _who(found: Sequence[Cell], threat: str) -> Block:
+def _who(found: Sequence[MatrixCell], threat: Target) -> Block:
     """The worst attack per victim and setup."""
     head = ["setup", "worst attack", "measured by", "figure", "95% interval", "baseline", "baseline is"]
     head += ["way to perfect", "reading", "model's utility"]
@@ -129,7 +130,7 @@ def _who(found: Sequence[Cell], threat: str) -> Block:
         for setup, these in by_setup(group_).items():
             if (cell := worst(these)) is None:
                 continue
-            direction = ", lower leaks more" if cell.metric == "mse" else ""
+            direction = f", {cell.measure.direction}" if cell.measure.less_is_more else ""
             who.append(cell.about)
             row: list[Entry] = [setup, cell.attack]
             row += [cell.metric + direction, cell.value.mean, interval(cell.value), cell.baseline]
@@ -175,7 +176,7 @@ def _way(leakage: float | None) -> str:
     return "–" if leakage is None else percent(leakage)
 
 
-def sure(record: Record, found: Sequence[Cell]) -> list[Block]:
+def sure(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     """Seeds and intervals."""
     counts = sorted({len(cell.done) for cell in found if cell.done})
     seeds = joined([str(count) for count in counts], "or") or "no"
@@ -204,11 +205,11 @@ def setups(record: Record) -> list[Block]:
     return [Items(items)] if items else []
 
 
-def assumed(found: Sequence[Cell]) -> list[Block]:
+def assumed(found: Sequence[MatrixCell]) -> list[Block]:
     """Side knowledge, in words."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for cell in found:
-        if cell.status == "missing":
+        if cell.status is Status.MISSING:
             continue
         rows[(cell.attack, cell.about, cell.first["granted"] or "nothing", cell.first["paper"])] = [cell.target]
     head = ["attack", "threat model", "knowledge granted to the attacker", "paper"]
@@ -216,12 +217,11 @@ def assumed(found: Sequence[Cell]) -> list[Block]:
     return [Items(ASSUMED), Table("What each attacker was told.", head, [list(row) for row in rows], names)]
 
 
-def untested(found: Sequence[Cell]) -> list[Block]:
+def untested(found: Sequence[MatrixCell]) -> list[Block]:
     """Cells without a figure and why, then what no audit of this kind covers."""
     gaps: dict[tuple[str, str, str], list[str]] = {}
     for cell in found:
-        for text, count in cell.gaps.items():
-            status, _, reason = text.partition(": ")
+        for (status, reason), count in cell.gaps.items():
             of = f" ({counted(count, 'seed')})" if len(cell.rows) > count else ""
             gaps.setdefault((status, cell.attack, reason), []).append(cell.setup + of)
     rows = [[s, attack, joined(unique(setups)), reason] for (s, attack, reason), setups in sorted(gaps.items())]

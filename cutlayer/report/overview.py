@@ -8,15 +8,16 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from cutlayer.report.cells import Cell, by_setup, matrix
+from cutlayer.finding import Status
+from cutlayer.report.cells import MatrixCell, by_setup, matrix
 from cutlayer.report.plots import DPI, GREY, INK
 
 SCALE = LinearSegmentedColormap.from_list("leak", ["#FFFFFF", "#FDD49E", "#D55E00", "#7F2704"])
-GAPS = {"does not apply": "·", "failed": "!", "missing": "?"}
+GAPS = {Status.DOES_NOT_APPLY: "·", Status.FAILED: "!", Status.MISSING: "?"}
 TURN = 0.55  # from where on a number is white
 
 
-def overview(found: Sequence[Cell], path: Path | str | IO[bytes], title: str) -> None:
+def overview(found: Sequence[MatrixCell], path: Path | str | IO[bytes], title: str) -> None:
     """Draw how far every attack gets, in percent of the way from its baseline to perfect.
 
     Setups go down, with the model's utility after their names; attacks go across, ordered by what they are after.
@@ -51,16 +52,16 @@ def overview(found: Sequence[Cell], path: Path | str | IO[bytes], title: str) ->
     figure.savefig(path, format="png", dpi=DPI, facecolor="white")
 
 
-def _heat(cell: Cell | None) -> float:
+def _heat(cell: MatrixCell | None) -> float:
     return cell.heat if cell is not None and cell.done else 0.0
 
 
-def _text(cell: Cell | None) -> str:
+def _text(cell: MatrixCell | None) -> str:
     if cell is None:
         return ""
     return f"{100 * cell.heat:.0f}" if cell.done else GAPS[cell.status]
 
 
-def _utility(found: Sequence[Cell]) -> str:
+def _utility(found: Sequence[MatrixCell]) -> str:
     known = [cell.accuracy.mean for cell in found if cell.done and cell.accuracy]
     return f"{known[0]:.3f}" if known else ""

@@ -18,6 +18,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from cutlayer.errors import ConfigError
+from cutlayer.metrics.forms import measure_named
+from cutlayer.metrics.utility import Utility
 
 Array = np.ndarray[Any, Any]
 Row = Mapping[str, Any]  # one entry of Report.summary()
@@ -26,8 +28,6 @@ Out = Path | str | IO[bytes]
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, GREY, PALE = "#222222", "#767676", "#E4E4E4"
-LESS_IS_MORE = frozenset({"mse"})  # metrics by which a lower figure means that more leaks
-NAMES = {"mse": "mean squared error", "auc": "AUC", "accuracy": "accuracy", "r2": "R²"}
 DPI = 150
 
 
@@ -90,13 +90,14 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Row], style: Mapping[str, tu
         middle = (low + high) / 2
         low, high = middle - 0.05, middle + 0.05
     axes.set_ylim(low, max(min(high, 1.005), low + 0.02))  # no utility measure exceeds 1
-    if first["metric"] in LESS_IS_MORE:
+    measure = measure_named(first["metric"])
+    if measure.less_is_more:
         axes.invert_xaxis()
     title = f"{first['target']} of {first['victim']}, by {first['attacker']}"
     task = f"{first['task']}: " if first.get("task") else ""
     axes.set_title(f"{task}{title}\n{heading}", fontsize=10, color=INK, loc="left")
-    axes.set_xlabel(f"{_named(first['metric'])} of the attack\nmore leaks →", fontsize=9, color=INK)
-    axes.set_ylabel(f"{_named(first['utility_metric'])} of the model", fontsize=9, color=INK)
+    axes.set_xlabel(f"{measure.name} of the attack\nmore leaks →", fontsize=9, color=INK)
+    axes.set_ylabel(f"{Utility.title_of(first['utility_metric'])} of the model", fontsize=9, color=INK)
     axes.tick_params(labelsize=8, colors=INK)
     axes.grid(color=PALE, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -144,7 +145,3 @@ def reconstructions(
 def _short(attack: str) -> str:
     """An attack's name without its settings."""
     return attack.split(":")[0]
-
-
-def _named(metric: str) -> str:
-    return NAMES.get(metric, metric)

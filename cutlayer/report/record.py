@@ -14,6 +14,8 @@ from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.finding import Status, Target
+from cutlayer.metrics.forms import NAMED
 
 Row = dict[str, Any]
 
@@ -29,9 +31,6 @@ COLUMNS = (
     *("baseline_name", "low", "high", "accuracy", "utility_metric", "bytes", "step_bytes", "step_seconds"),
     *("train_seconds", "seconds", "status", "reason", "granted", "detail", "paper", "cell"),
 )
-TARGETS = ("labels", "features", "outcome")
-STATUSES = ("done", "does not apply", "failed", "missing")
-METRICS = ("accuracy", "auc", "mse", "column accuracy", "success")
 EXTRAS = ("columns", "roc", "images", "correlations", "dcs")
 KNOWN_OF_MISSING = ("defence", "attack", "seed")  # at least
 CHOICE = ("choice", "runner_up", "constraints", "why", "what_would_change", "pareto")
@@ -94,7 +93,7 @@ class Record:
     @property
     def finished(self) -> bool:
         """Whether nothing is missing."""
-        return all(row["status"] != "missing" for row in self.every)
+        return all(row["status"] is not Status.MISSING for row in self.every)
 
     def extra(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """What is known of a finding beyond its numbers."""
@@ -150,22 +149,23 @@ def _row(row: Mapping[str, Any], where: str) -> Row:
             made[key] = _number(value, key, where)
     if made["seed"] is None:
         raise ConfigError(f"Expected {where} to have a seed.")
-    one_of(f"status of {where}", made["status"], STATUSES)
-    one_of(f"target of {where}", made["target"], TARGETS)
-    if made["status"] != "done":
+    one_of(f"status of {where}", made["status"], [status.value for status in Status])
+    one_of(f"target of {where}", made["target"], [target.value for target in Target])
+    made |= {"status": Status(made["status"]), "target": Target(made["target"])}
+    if made["status"] is not Status.DONE:
         return made
-    one_of(f"metric of {where}", made["metric"], METRICS)
+    one_of(f"metric of {where}", made["metric"], list(NAMED))
     for key in ("value", "baseline"):
         if made[key] is None:
-            return made | {"status": "failed", "reason": f"the attack ended without a finite {key}"}
+            return made | {"status": Status.FAILED, "reason": f"the attack ended without a finite {key}"}
     return made
 
 
 def _absent(row: Mapping[str, Any], where: str) -> Row:
     if lacking := [key for key in KNOWN_OF_MISSING if key not in row]:
         raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
-    blank = dict.fromkeys(COLUMNS, "") | dict.fromkeys((*FIGURES, *COUNTS)) | {"target": "labels"}
-    return _row(blank | dict(row) | {"status": "missing"}, where)
+    blank = dict.fromkeys(COLUMNS, "") | dict.fromkeys((*FIGURES, *COUNTS)) | {"target": Target.LABELS}
+    return _row(blank | dict(row) | {"status": Status.MISSING}, where)
 
 
 def _number(value: Any, key: str, where: str) -> float | int | None:

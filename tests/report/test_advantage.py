@@ -1,5 +1,6 @@
 import pytest
 
+from cutlayer.finding import Status, Target
 from cutlayer.report.advantage import (
     Estimate,
     Standing,
@@ -11,7 +12,7 @@ from cutlayer.report.advantage import (
     standing,
     value_over_seeds,
 )
-from cutlayer.report.cells import Cell
+from cutlayer.report.cells import MatrixCell
 
 
 @pytest.mark.parametrize(
@@ -55,8 +56,8 @@ def test_intervals_do_not_leave_what_a_metric_can_reach():
 
 
 def test_neither_does_the_interval_of_a_models_utility():
-    rows = [{"accuracy": value, "utility_metric": "accuracy", "status": "done"} for value in (0.8, 0.99)]
-    cell = Cell("none", "", "pgd", "outcome", "shop", "bank", tuple(rows))
+    rows = [{"accuracy": value, "utility_metric": "accuracy", "status": Status.DONE} for value in (0.8, 0.99)]
+    cell = MatrixCell("none", "", "pgd", Target.OUTCOME, "shop", "bank", tuple(rows))
     assert (cell.accuracy.low, cell.accuracy.high) == (0.0, 1.0)
 
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.finding import Status
 from cutlayer.report.cells import cells, matrix, setup_name
 from cutlayer.report.record import COLUMNS, Record
 from tests.helpers import synthetic_record as synthetic
@@ -76,10 +77,10 @@ def test_what_is_missing_is_marked():
 def test_cells_join_seeds_and_victims():
     found = {(c.setup, c.attack): c for c in cells(synthetic.record())}
     assert len(found) == len(synthetic.HIDES) * len(synthetic.ATTACKS)
-    assert found["gaussian-noise:std=1", "pgd"].gaps == {"failed: the attack diverged": 1}
+    assert found["gaussian-noise:std=1", "pgd"].gaps == {(Status.FAILED, "the attack diverged"): 1}
     assert len(found["gaussian-noise:std=1", "pgd"].done) == 2
     assert found["hash:bits=4", "binary-search"].victim == "shop"  # as elsewhere, though the finding has none
-    assert found["secure-sum", "model-inversion"].gaps == {"missing": 1}
+    assert found["secure-sum", "model-inversion"].gaps == {(Status.MISSING, ""): 1}
     setups, lines = matrix(list(found.values()))
     assert setups[0] == "none" and len(lines) == len(synthetic.ATTACKS)
     assert all(set(line) == set(setups) for _, line in lines)

@@ -41,7 +41,7 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import cutlayer as cl
 from cutlayer.attack import Attack, Form, Guess
-from cutlayer.attacks.gradient_clusters import GradientClusters, Seen, directions, fit
+from cutlayer.attacks.gradient_clusters import Epoch, GradientClusters, directions, fit
 from cutlayer.attacks.tools.reading import predicted
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.auditing.secret import secret_of
@@ -154,7 +154,7 @@ class Pooled(GradientClusters):
         rows, gradients, _ = view.channel(Kind.GRADIENT, peer=view.attacker).read()
         kept, place = torch.unique(rows, return_inverse=True)
         seed = int(torch.randint(2**31, (), generator=rng))
-        seen = Seen(directions(gradients.flatten(1).double().numpy()), place.numpy())
+        seen = Epoch(directions(gradients.flatten(1).double().numpy()), place.numpy())
         best = fit([seen], self._prior(view, kept, seed), seed)
         return Guess(kept, torch.from_numpy(best.argmax(axis=1)), Form.CLASSES)
 

@@ -68,8 +68,8 @@ class BinaryEquations(Attack):
             span = known_span(view, self.visible, joined, centred=self.centred, rank=self.rank)
             if span.rank > BITS:
                 raise Inapplicable(f"2^{span.rank} candidates; use binary-search")
-            found = binary_vectors(span, tolerance=self.tolerance)
+            vectors = binary_vectors(span, tolerance=self.tolerance)
         except DataError as error:
             raise Inapplicable(str(error)) from error
-        found = not_own(found[:, ~found.all(axis=0)], own)
-        return Guess(rows, torch.from_numpy(found), Form.COLUMNS)
+        vectors = not_own(vectors[:, ~vectors.all(axis=0)], own)
+        return Guess(rows, torch.from_numpy(vectors), Form.COLUMNS)

@@ -60,5 +60,5 @@ class BinarySearch(Attack):
             recovered = recover_binary(with_own(matrix, own, behind), self.method, self.seconds, seed)
         except DataError as error:
             raise Inapplicable(str(error)) from error
-        found = np.ascontiguousarray(recovered.columns.T)
-        return Guess(rows, torch.from_numpy(not_own(found, own)), Form.COLUMNS)
+        bits = np.ascontiguousarray(recovered.columns.T)
+        return Guess(rows, torch.from_numpy(not_own(bits, own)), Form.COLUMNS)

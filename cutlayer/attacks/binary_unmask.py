@@ -84,8 +84,8 @@ class BinaryUnmask(Attack):
             claims, scores = np.column_stack([claims, near]), np.concatenate([scores, left_open(points, near)])
         claims = np.column_stack([exact[:, ~fake], claims])
         best = distinct(claims, np.concatenate([np.zeros((~fake).sum()), scores]), exact[:, fake], self.keep)
-        found = np.column_stack([claims[:, best], exact[:, fake]])
-        return Guess(rows, torch.from_numpy(not_own(found, own)), Form.COLUMNS)
+        bits = np.column_stack([claims[:, best], exact[:, fake]])
+        return Guess(rows, torch.from_numpy(not_own(bits, own)), Form.COLUMNS)
 
 
 def planted(exact: Bits, held: Floats) -> Bits:
@@ -108,12 +108,12 @@ def two_valued(points: Floats, starts: int, rng: np.random.Generator) -> Bits:
     """Columns to which alternating between halves and their best fit leads."""
     if not points.shape[1]:
         return np.zeros((len(points), 0), np.bool_)
-    some = points[np.sort(rng.permutation(len(points))[:SAMPLE])].astype(np.float32)
+    sample = points[np.sort(rng.permutation(len(points))[:SAMPLE])].astype(np.float32)
     begin = rng.standard_normal((points.shape[1], starts)).astype(np.float32)
-    apart = some[rng.integers(len(some), size=starts)] - some[rng.integers(len(some), size=starts)]
+    apart = sample[rng.integers(len(sample), size=starts)] - sample[rng.integers(len(sample), size=starts)]
     directions: NDArray[Any] = np.column_stack([begin, apart.T])
     for _ in range(STEPS):
-        directions, explained = refitted(some, directions)
+        directions, explained = refitted(sample, directions)
     directions = _apart(_unit(directions[:, np.argsort(-explained, kind="stable")])).astype(np.float64)
     for _ in range(STEPS):
         directions, _ = refitted(points, directions)
@@ -154,9 +154,9 @@ def pairs(points: Floats, rng: np.random.Generator) -> tuple[Bits, Floats]:
     it to exactly one other, above or below, and none both ways: then it is not a step of more levels.
     """
     cells, which = _distinct_points(points, rng)
-    found, missing = [np.zeros((len(points), 0), np.bool_)], []
+    splits, missing = [np.zeros((len(points), 0), np.bool_)], []
     if not 2 <= len(cells) <= POINTS:
-        return found[0], np.zeros(0)
+        return splits[0], np.zeros(0)
     tree = scipy.spatial.cKDTree(cells)
     for shift in _shared_shifts(cells, rng):
         distance, above = map(np.asarray, tree.query(cells + shift, distance_upper_bound=10 * EQUAL))
@@ -164,20 +164,20 @@ def pairs(points: Floats, rng: np.random.Generator) -> tuple[Bits, Floats]:
         upper = np.zeros(len(cells), np.bool_)
         upper[above[lower]] = True
         if (lower | upper).mean() >= PAIRED and not (lower & upper).any():
-            found.append(upper[which, None])
+            splits.append(upper[which, None])
             missing.append(1 - float((lower | upper).mean()))
-    return np.column_stack(found), np.array(missing)
+    return np.column_stack(splits), np.array(missing)
 
 
 def distinct(claims: Bits, scores: Floats, known: Bits, keep: int) -> list[int]:
     """The best claims that are not copies of each other or of what is known."""
     signs = np.column_stack([_standard(claims), _standard(known)])
     chosen: list[int] = []
-    others = list(range(claims.shape[1], signs.shape[1]))
+    given = list(range(claims.shape[1], signs.shape[1]))
     for place in np.argsort(scores.round(9), kind="stable"):
         if len(chosen) == keep:
             break
-        if np.abs(signs[:, chosen + others].T @ signs[:, place]).max(initial=0) < SAME:
+        if np.abs(signs[:, chosen + given].T @ signs[:, place]).max(initial=0) < SAME:
             chosen.append(int(place))
     return chosen
 
@@ -230,8 +230,8 @@ def _shared_shifts(cells: Floats, rng: np.random.Generator) -> Floats:
     ordered = np.sort(line)
 
     def shared(step: float, ends: Floats) -> bool:
-        both = np.stack([ends + step, ends - step])
-        near = ordered.searchsorted(both + 10 * EQUAL) > ordered.searchsorted(both - 10 * EQUAL)
+        targets = np.stack([ends + step, ends - step])
+        near = ordered.searchsorted(targets + 10 * EQUAL) > ordered.searchsorted(targets - 10 * EQUAL)
         return bool(near.any(axis=0).mean() >= PAIRED)
 
     anchor, few = int(rng.integers(len(cells))), line[rng.permutation(len(cells))[:FEW]]

@@ -9,7 +9,8 @@ from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import descend, is_image, near_zero, total_variation, white_box
+from cutlayer.attacks.tools.inversion import descend, is_image, near_zero, total_variation
+from cutlayer.attacks.tools.reading import white_box
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
@@ -84,15 +85,15 @@ class Cafe(Attack):
         if type(view.manifest.cut).gather is not Cut.gather:
             raise Inapplicable("plain cuts only")
         sent, back = (view.channel(kind, peer=view.victim).messages() for kind in (Kind.EMBEDDING, Kind.GRADIENT))
-        found = []
+        batches = []
         for moment, embedding, gradient in zip(course, sent, back, strict=False):
             if not torch.equal(moment.rows, gradient.batch.rows):
                 raise RunError("Expected the messages of the first training steps; train with --keep ends or all.")
             hints = replace(view.hints, bottoms={view.victim: moment.bottom})
             with Stream(int(torch.randint(2**62, (), generator=rng)), "cafe").scope():  # a bottom may draw numbers
                 _, shape = white_box(replace(view, hints=hints))
-                found.append(self._read(moment, shape, embedding.payload, gradient.payload, rng))
-        return Guess(torch.cat([moment.rows for moment in course]), torch.cat(found), Form.VALUES)
+                batches.append(self._read(moment, shape, embedding.payload, gradient.payload, rng))
+        return Guess(torch.cat([moment.rows for moment in course]), torch.cat(batches), Form.VALUES)
 
     def _read(self, moment: Moment, shape: tuple[int, ...], sent: Tensor, back: Tensor, rng: Generator) -> Tensor:
         """The rows of one batch."""
@@ -134,9 +135,10 @@ class Cafe(Attack):
             if is_image(shape):
                 value = value + self.tv * total_variation(x)
             if self.match and length > 0:
-                made = torch.autograd.grad(output, weights, back.view_as(output).to(output), create_graph=True)
+                gradients = torch.autograd.grad(output, weights, back.view_as(output).to(output), create_graph=True)
                 value = (
-                    value + self.match * sum((a - b).pow(2).sum() for a, b in zip(made, slopes, strict=True)) / length
+                    value
+                    + self.match * sum((a - b).pow(2).sum() for a, b in zip(gradients, slopes, strict=True)) / length
                 )
             return value
 
@@ -153,7 +155,9 @@ def peeled(bottom: nn.Module, shape: tuple[int, ...]) -> tuple[Layers, bool]:
     """The layers that can be taken off a bottom, from the cut inwards to a linear one; whether nothing is left then."""
     calls: list[tuple[str, nn.Module, Tensor, Tensor]] = []
     handles = [
-        layer.register_forward_hook(lambda one, given, made, name=name: calls.append((name, one, given[0], made)))
+        layer.register_forward_hook(
+            lambda module, given, output, name=name: calls.append((name, module, given[0], output))
+        )
         for name, layer in bottom.named_modules()
         if not list(layer.children())
     ]
@@ -163,8 +167,8 @@ def peeled(bottom: nn.Module, shape: tuple[int, ...]) -> tuple[Layers, bool]:
     for handle in handles:
         handle.remove()
     layers: Layers = []
-    for name, layer, given, made in reversed(calls):
-        if made is not reached or not isinstance(layer, nn.Linear | nn.ReLU | nn.Flatten | nn.Identity):
+    for name, layer, given, output in reversed(calls):
+        if output is not reached or not isinstance(layer, nn.Linear | nn.ReLU | nn.Flatten | nn.Identity):
             break
         layers.append((name, layer))
         reached = given

@@ -1,14 +1,15 @@
 """Code inversion: search for the input whose embedding comes nearest to a class's target code."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import descend, is_code, is_image, predicted, total_variation, white_box
-from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.attacks.tools.inversion import Roughness, descend, is_image, misfit
+from cutlayer.attacks.tools.reading import is_code, predicted, white_box
+from cutlayer.attacks.tools.shared_codes import nearest_code, shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.rng import Stream
@@ -50,13 +51,13 @@ class CodeInversion(Attack):
         restarts: int = 2,
         lr: float = 1e-3,
         tv: float = 1e-3,
-        tv_form: Literal["paper", "code"] = "paper",
+        tv_form: Roughness = "paper",
         l2: float = 0.0,
         low: float = 0.0,
         high: float = 1.0,
     ) -> None:
         one_of("match", match, ("code", "embedding"))
-        one_of("tv_form", tv_form, ("paper", "code"))
+        one_of("tv_form", tv_form, get_args(Roughness))
         for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
             if count is not None:
                 at_least(name, count, 1)
@@ -93,7 +94,7 @@ class CodeInversion(Attack):
             codes = shared_codes(view.manifest)
             if codes is None:
                 raise ConfigError("Expected shared target codes for match=code; ask applies() first.")
-            return Guess(rows, self.pictures(bottom, shape, codes, rng)[nearest_class(received, codes)], Form.VALUES)
+            return Guess(rows, self.pictures(bottom, shape, codes, rng)[nearest_code(received, codes)], Form.VALUES)
         if is_code(received):
             raise Inapplicable("codes only")
         return Guess(rows, self.pictures(bottom, shape, received, rng), Form.VALUES)
@@ -106,7 +107,7 @@ class CodeInversion(Attack):
         box = (self.low, self.high) if is_image(shape) else None
 
         def objective(x: Tensor) -> Tensor:
-            return self._objective(bottom, x, wanted)
+            return misfit(bottom, x, wanted, tv=self.tv, l2=self.l2, relative=False, form=self.tv_form)
 
         stream = Stream(int(torch.randint(2**62, (), generator=rng)), "code-inversion", device=device)
         with stream.scope():  # a bottom may draw numbers of its own
@@ -123,17 +124,3 @@ class CodeInversion(Attack):
             start = torch.randn(size, generator=rng)
             start[0] = 0
         return start
-
-    def _objective(self, bottom: nn.Module, x: Tensor, wanted: Tensor) -> Tensor:
-        """The paper's objective, one number per input."""
-        value: Tensor = (bottom(x) - wanted).pow(2).flatten(1).mean(dim=1)
-        if self.tv and is_image(tuple(x.shape[1:])):
-            value = value + self.tv * total_variation(x, self.tv_form)
-        if self.l2:
-            value = value + self.l2 * x.pow(2).flatten(1).mean(dim=1)
-        return value
-
-
-def nearest_class(received: Tensor, codes: Tensor) -> Tensor:
-    """The class whose target code is nearest, the first among equals, per row."""
-    return (received.flatten(1) @ codes.T).argmax(dim=1)  # Hamming distance is (d - <h, o>) / 2

@@ -11,7 +11,8 @@ from torch.nn.functional import mse_loss, one_hot
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import is_image, predicted
+from cutlayer.attacks.tools.inversion import is_image
+from cutlayer.attacks.tools.reading import predicted
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.rng import Stream
@@ -84,8 +85,8 @@ class Decoder(Attack):
         if not known.values.is_floating_point():
             raise Inapplicable("dense-only")
         rows, inputs = self._inputs(view, view.manifest.test[: self.images])
-        told, known_inputs = self._inputs(view, known.rows)
-        if not torch.equal(told, known.rows.cpu()):
+        present, known_inputs = self._inputs(view, known.rows)
+        if not torch.equal(present, known.rows.cpu()):
             raise RunError("Expected a message for every known row; predict on the training rows first.")
         if self.reads == "class-mean":
             values = class_means(known_inputs, known.values, inputs)
@@ -97,40 +98,40 @@ class Decoder(Attack):
     def _inputs(self, view: View, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What is read about rows: messages, or labels (one-hot where they are classes)."""
         if self.reads == "message":
-            found, messages = predicted(view, view.victim, rows)
-            return found, messages.flatten(1).float()
+            present, messages = predicted(view, view.victim, rows)
+            return present, messages.flatten(1).float()
         labels = view.own[view.attacker].labels
         if labels is None:
             raise ConfigError("Expected the label party to attack; it alone knows labels.")
         chosen = labels[rows]
         return rows, one_hot(chosen, view.manifest.classes).float() if view.manifest.classes else chosen[:, None]
 
-    def _learn(self, inputs: Tensor, values: Tensor) -> "Answer":
+    def _learn(self, inputs: Tensor, values: Tensor) -> "RowWriter":
         """Train on nine tenths of the pairs and keep the epoch that does best on the rest."""
-        answer = Answer(inputs, values)
-        x, y = answer.standard(inputs), answer.scaled(values)
+        writer = RowWriter(inputs, values)
+        x, y = writer.standard(inputs), writer.scaled(values)
         order = torch.randperm(len(x))
         held, used = order[: max(1, len(x) // HELD_OUT)], order[max(1, len(x) // HELD_OUT) :]
-        optimizer = torch.optim.Adam(answer.net.parameters(), lr=self.lr)
-        best, kept, since = torch.inf, copy.deepcopy(answer.net.state_dict()), 0
+        optimizer = torch.optim.Adam(writer.net.parameters(), lr=self.lr)
+        best, kept, since = torch.inf, copy.deepcopy(writer.net.state_dict()), 0
         for _ in range(self.epochs):
             for part in used[torch.randperm(len(used))].split(BATCH):
                 optimizer.zero_grad()
-                mse_loss(answer.net(x[part]), y[part]).backward()
+                mse_loss(writer.net(x[part]), y[part]).backward()
                 optimizer.step()
             with torch.no_grad():
-                error = float(mse_loss(answer.net(x[held]), y[held]))
+                error = float(mse_loss(writer.net(x[held]), y[held]))
             if error < best:
-                best, kept, since = error, copy.deepcopy(answer.net.state_dict()), 0
+                best, kept, since = error, copy.deepcopy(writer.net.state_dict()), 0
             else:
                 since += 1
             if since >= self.patience:
                 break
-        answer.net.load_state_dict(kept)
-        return answer
+        writer.net.load_state_dict(kept)
+        return writer
 
 
-class Answer:
+class RowWriter:
     """A network between standardised inputs and pixels in [0, 1] or standardised columns."""
 
     def __init__(self, inputs: Tensor, values: Tensor) -> None:

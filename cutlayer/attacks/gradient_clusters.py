@@ -23,8 +23,8 @@ RIDGE = 1e-3  # of the pooled covariance, relative to its mean variance
 SURE = 1e-4  # change of the mean log-likelihood at which it has settled
 
 
-class Seen(NamedTuple):
-    """The messages of one epoch: directions, and the place of each message's row."""
+class Epoch(NamedTuple):
+    """The messages of an epoch: their directions, and the place of each message's row."""
 
     points: Array
     place: NDArray[np.int64]
@@ -70,9 +70,11 @@ class GradientClusters(Attack):
             raise Inapplicable("no gradients were kept")
         parts = [channel.read(epoch=int(epoch))[:2] for epoch in np.unique(entries["epoch"])[: self.epochs]]
         kept = torch.unique(torch.cat([rows for rows, _ in parts]))
-        seen = [Seen(directions(g.flatten(1).double().numpy()), torch.searchsorted(kept, r).numpy()) for r, g in parts]
+        epochs = [
+            Epoch(directions(g.flatten(1).double().numpy()), torch.searchsorted(kept, r).numpy()) for r, g in parts
+        ]
         seed = int(torch.randint(2**31, (), generator=rng))
-        best = fit(seen, self._prior(view, kept, seed), seed)
+        best = fit(epochs, self._prior(view, kept, seed), seed)
         return Guess(kept, torch.from_numpy(best.argmax(axis=1)), Form.CLASSES)
 
     def _prior(self, view: View, rows: Tensor, seed: int) -> Array:
@@ -86,14 +88,14 @@ class GradientClusters(Attack):
 
         trees = ExtraTreesClassifier(200, random_state=seed, n_jobs=1)
         trees.fit(own[known.rows].flatten(1).numpy(), known.values.numpy())
-        found = np.zeros((len(rows), classes))
-        found[:, trees.classes_] = trees.predict_proba(own[rows].flatten(1).numpy())
-        prior: Array = np.log((found + 0.05) / (1 + 0.05 * classes))
-        told = {int(row): int(value) for row, value in zip(known.rows, known.values, strict=True)}
+        chances = np.zeros((len(rows), classes))
+        chances[:, trees.classes_] = trees.predict_proba(own[rows].flatten(1).numpy())
+        prior: Array = np.log((chances + 0.05) / (1 + 0.05 * classes))
+        labels = {int(row): int(value) for row, value in zip(known.rows, known.values, strict=True)}
         for place, row in enumerate(rows.tolist()):
-            if row in told:
+            if row in labels:
                 prior[place] = -30.0
-                prior[place, told[row]] = 0.0
+                prior[place, labels[row]] = 0.0
         return prior
 
 
@@ -109,34 +111,34 @@ def directions(gradients: Array) -> Array:
     return kept
 
 
-def fit(seen: Sequence[Seen], prior: Array, seed: int) -> Array:
+def fit(epochs: Sequence[Epoch], prior: Array, seed: int) -> Array:
     """Log-probability of every class for every row, from the likeliest of several starts."""
     classes = prior.shape[1]
-    seen = [one for one in seen if one.points.shape[1] and len(one.points) > classes]
-    if not seen:
+    epochs = [epoch for epoch in epochs if epoch.points.shape[1] and len(epoch.points) > classes]
+    if not epochs:
         return prior
     belief = np.exp(scipy.special.log_softmax(prior, axis=1))
-    ends = (seen[0], seen[-1]) if len(seen) > 1 else seen
-    starts = [belief, *(_sorted(one, prior, belief, seed) for one in ends)]
-    settled = [_settle(seen, prior, start) for start in starts]
-    return max(settled, key=lambda found: found[1])[0]
+    ends = (epochs[0], epochs[-1]) if len(epochs) > 1 else epochs
+    starts = [belief, *(_sorted(epoch, prior, belief, seed) for epoch in ends)]
+    settled = [_settle(epochs, prior, start) for start in starts]
+    return max(settled, key=lambda end: end[1])[0]
 
 
-def _sorted(one: Seen, prior: Array, belief: Array, seed: int) -> Array:
+def _sorted(epoch: Epoch, prior: Array, belief: Array, seed: int) -> Array:
     """Rows by the cluster that an epoch's k-means puts them in, each cluster named by what is believed of its rows."""
     from sklearn.cluster import KMeans
 
     classes = prior.shape[1]
-    hard = np.eye(classes)[KMeans(classes, n_init=4, random_state=seed).fit(one.points).labels_]
-    _, names = scipy.optimize.linear_sum_assignment(-(hard.T @ belief[one.place]))
+    hard = np.eye(classes)[KMeans(classes, n_init=4, random_state=seed).fit(epoch.points).labels_]
+    _, names = scipy.optimize.linear_sum_assignment(-(hard.T @ belief[epoch.place]))
     if np.allclose(prior, prior[:1]):  # nobody says which is which: by size
         names = np.argsort(np.argsort(-hard.sum(axis=0)))
     start = np.array(belief)
-    start[one.place] = hard[:, np.argsort(names)]
+    start[epoch.place] = hard[:, np.argsort(names)]
     return start
 
 
-def _settle(seen: Sequence[Seen], prior: Array, belief: Array) -> tuple[Array, float]:
+def _settle(epochs: Sequence[Epoch], prior: Array, belief: Array) -> tuple[Array, float]:
     """Expectation and maximisation: class means and a pooled covariance per epoch, and each row's posterior."""
     before = now = -np.inf
     posterior = prior
@@ -144,8 +146,8 @@ def _settle(seen: Sequence[Seen], prior: Array, belief: Array) -> tuple[Array, f
     even = np.exp(scipy.special.log_softmax(prior, axis=1)).mean(axis=0)
     for _ in range(ROUNDS):
         joint = prior + np.log(belief.mean(axis=0) + 1e-9) - np.log(even)
-        for one in seen:
-            np.add.at(joint, one.place, _fits(one.points, belief[one.place]))
+        for epoch in epochs:
+            np.add.at(joint, epoch.place, _fits(epoch.points, belief[epoch.place]))
         total = scipy.special.logsumexp(joint, axis=1, keepdims=True)
         posterior, now = joint - total, float(total.mean())
         if now - before < SURE * abs(now):
@@ -170,8 +172,8 @@ def _fits(points: Array, belief: Array) -> Array:
     half = np.linalg.cholesky(np.linalg.inv(core))
     turn = (around / total).T @ half
     far = _apart(points, centres, 1 / total) + _apart(points @ turn, centres @ turn, np.ones(len(mass)))
-    found: Array = -0.5 * (far + np.log(total).sum()) + np.log(np.diag(half)).sum()
-    return found
+    densities: Array = -0.5 * (far + np.log(total).sum()) + np.log(np.diag(half)).sum()
+    return densities
 
 
 def _apart(points: Array, centres: Array, weights: Array) -> Array:

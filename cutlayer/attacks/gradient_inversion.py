@@ -13,8 +13,8 @@ from torch.nn.functional import cosine_similarity
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.batched_gradients import Factors, Weights, Whole, gradients
+from cutlayer.attacks.tools.inversion import is_image, total_variation
 from cutlayer.attacks.tools.lbfgs import minimise
-from cutlayer.attacks.tools.reading import is_image, total_variation
 from cutlayer.blocks.passport import layer_input, passport_layers
 from cutlayer.blocks.weights import places, unpack
 from cutlayer.defence import Place, Role
@@ -27,7 +27,7 @@ from cutlayer.view import Manifest, View
 
 SMALL = 1e-3  # of the largest entry of a gradient: below it, entries count less
 SURE = 20.0  # logit of a label that is known
-LARGEST = 2**25  # numbers (problems x parameters) in memory at once: 8 AlexNets of 4 million, several times 0.1 GB
+LARGEST = 2**25  # numbers (attempts x parameters) in memory at once: 8 AlexNets of 4 million, several times 0.1 GB
 COPIES = 100  # of each number of a guess, which count as well: activations, and the history of a search
 
 
@@ -101,22 +101,22 @@ class GradientInversion(Attack):
         return None if manifest.shares else "horizontal-only"
 
     def run(self, view: View, rng: Generator) -> Guess:
-        """Invert all updates at once, but for those with other numbers of rows or too large for memory."""
-        sent = {m.batch.step: m for m in _of(view, Kind.UPDATE) if m.sender == view.victim}
-        given = {m.batch.step: m for m in _of(view, Kind.WEIGHTS) if m.receiver == view.victim}
+        """Invert all updates at once, except those with other numbers of rows or too large for memory."""
+        sent = {m.batch.step: m for m in _messages(view, Kind.UPDATE) if m.sender == view.victim}
+        given = {m.batch.step: m for m in _messages(view, Kind.WEIGHTS) if m.receiver == view.victim}
         steps = sorted(set(sent) & set(given))[-self.messages :]
         if not steps:
             raise Inapplicable("gradients-only: clients sent weights")
         if view.victim not in view.hints.shapes:
             raise ConfigError(f"Expected the shape of a row as a hint; {self.name} needs it.")
-        shape, problems = view.hints.shapes[view.victim], []
+        shape, attempts = view.hints.shapes[view.victim], []
         for step in steps:
             model, shared = self._model(view, given[step].payload)
             size = len(sent[step].batch.rows), *shape
             with self._stream(model, rng).scope():
-                problems += self._problems(model, shared, sent[step].payload, size, view.manifest)
+                attempts += self._attempts(model, shared, sent[step].payload, size, view.manifest)
         with self._stream(model, rng).scope():  # models may draw numbers of their own
-            values = self._solve(model, list(shared), problems, view.manifest)
+            values = self._solve(model, list(shared), attempts, view.manifest)
         return Guess(
             torch.cat([sent[step].batch.rows for step in steps]),
             torch.cat(values).float().cpu(),
@@ -135,29 +135,29 @@ class GradientInversion(Attack):
         bottom = own.bottom or (view.hints.bottoms if self.knows == "bottom" else view.hints.forms)[victim]
         if own.top is None:
             raise ConfigError("Expected the server to attack; it alone holds what is shared.")
-        device = next(own.top.parameters()).device  # a bottom that is told of may be elsewhere
+        device = next(own.top.parameters()).device  # a bottom that came as a hint may be elsewhere
         model = copy.deepcopy(Whole(bottom, own.top)).to(device).eval().requires_grad_(False)
         shared = [getattr(model, part) for part in view.manifest.shares]
         unpack(weights.to(device), shared)
-        where = {id(one): here for here, one in places(shared)}
+        where = {id(parameter): place for place, parameter in places(shared)}
         for layer in model.modules():
             if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):  # by the statistics of the batch, as in training
                 layer.track_running_stats, layer.running_mean, layer.running_var = False, None, None
         return model, {name: where[id(p)] for name, p in model.named_parameters() if id(p) in where}
 
-    def _problems(
+    def _attempts(
         self, model: Whole, shared: dict[str, slice], update: Tensor, size: tuple[int, ...], manifest: Manifest
-    ) -> list["Problem"]:
+    ) -> list["Attempt"]:
         """The starts for one message."""
         if self.method == "dlg":
             model.double()  # second-order steps end early where digits run out
-        device, kind = (one := next(model.parameters())).device, one.dtype
-        wanted = torch.cat([update[here] for here in shared.values()]).to(device, kind)
+        device, kind = (first := next(model.parameters())).device, first.dtype
+        wanted = torch.cat([update[place] for place in shared.values()]).to(device, kind)
         label = _label(model, shared, update) if size[0] == 1 else None
         parts = {name.split(".")[0] for name in shared}
         named = [*model.named_parameters(), *model.named_buffers()]
-        weights = {name: one for name, one in named if name.split(".")[0] in parts and one.is_floating_point()}
-        made = []
+        weights = {name: tensor for name, tensor in named if name.split(".")[0] in parts and tensor.is_floating_point()}
+        attempts = []
         for _ in range(self.restarts):
             if is_image(size[1:]):
                 rows = torch.empty(size, device=device, dtype=kind).uniform_(_least(manifest), 1)
@@ -172,54 +172,56 @@ class GradientInversion(Attack):
                 layer.forget_secret(generator(int(torch.randint(2**62, (), device=device)), "guess"))
                 layer.given = layer.factors(layer_input(model.bottom, layer, rows))
             factors = [torch.stack(layer.given) for layer in passport_layers(model) if layer.given is not None]
-            made.append(Problem(rows, labels, label is not None, weights, factors, wanted))
-        return made
+            attempts.append(Attempt(rows, labels, label is not None, weights, factors, wanted))
+        return attempts
 
-    def _solve(self, model: Whole, names: list[str], problems: list["Problem"], manifest: Manifest) -> list[Tensor]:
-        """The best end for each message; if only some entries of a gradient were sent, by those alone."""
+    def _solve(self, model: Whole, names: list[str], attempts: list["Attempt"], manifest: Manifest) -> list[Tensor]:
+        """The best guess for each message; where only some entries of a gradient were sent, judged by those alone."""
         ends: dict[int, tuple[float, Tensor]] = {}
-        some, least = _some_kept(manifest), _least(manifest)
+        partial, least = _some_kept(manifest), _least(manifest)
         search = self._squares if self.method == "dlg" else self._cosines
-        for chunk in _chunks(problems):
-            alike = [problems[number] for number in chunk]
+        for chunk in _chunks(attempts):
+            alike = [attempts[number] for number in chunk]
             known, fitted = alike[0].known, self.passports == "fit"
-            weights = {name: torch.stack([one.weights[name] for one in alike]) for name in alike[0].weights}
+            weights = {name: torch.stack([attempt.weights[name] for attempt in alike]) for name in alike[0].weights}
             gradient = gradients(model, names, weights)
-            factors = _stacked(one.factors for one in alike)
-            rows, labels, wanted = _stacked([one.rows, one.labels, one.wanted] for one in alike)
+            factors = _stacked(attempt.factors for attempt in alike)
+            rows, labels, wanted = _stacked([attempt.rows, attempt.labels, attempt.wanted] for attempt in alike)
 
-            kept = (wanted != 0).to(wanted) if some else torch.ones_like(wanted)
+            kept = (wanted != 0).to(wanted) if partial else torch.ones_like(wanted)
 
             def like(free: list[Tensor]) -> Tensor:
-                """The gradient of a guess, of which some parts are searched for."""
+                """The gradients of guesses, from the parts that are searched for."""
                 rest = list(free)
                 rows = rest.pop(0)
                 return kept * gradient(rows, labels if known else rest.pop(0), rest if fitted else factors)  # noqa: B023
 
             start = [rows, *([] if known else [labels]), *(factors if fitted else [])]
-            found, values = search(like, start, wanted, least)
-            if is_image(tuple(found.shape[2:])):
-                found = found.abs()  # signs are not the picture's
-            ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), found, strict=True), strict=True)
-        firsts = range(0, len(problems), self.restarts)
-        return [min((ends[first + more] for more in range(self.restarts)), key=itemgetter(0))[1] for first in firsts]
+            guess, values = search(like, start, wanted, least)
+            if is_image(tuple(guess.shape[2:])):
+                guess = guess.abs()  # signs are not the picture's
+            ends |= zip(chunk, zip(values.nan_to_num(torch.inf).tolist(), guess, strict=True), strict=True)
+        firsts = range(0, len(attempts), self.restarts)
+        return [
+            min((ends[first + further] for further in range(self.restarts)), key=itemgetter(0))[1] for first in firsts
+        ]
 
     def _squares(self, gradient: "Like", start: list[Tensor], wanted: Tensor, least: float) -> tuple[Tensor, Tensor]:
         size = wanted.abs().maximum(SMALL * wanted.abs().amax(dim=1, keepdim=True) + 1e-30)
         scale = size.square() * wanted.shape[1] if self.relative else size.square().sum(dim=1, keepdim=True)
-        counts = [one[0].numel() for one in start]
+        counts = [part[0].numel() for part in start]
 
         def distance(x: Tensor) -> Tensor:
-            free = [part.view_as(one) for part, one in zip(x.split(counts, dim=1), start, strict=True)]
+            free = [piece.view_as(part) for piece, part in zip(x.split(counts, dim=1), start, strict=True)]
             return ((gradient(free) - wanted).square() / scale).sum(dim=1)
 
-        ends, values = minimise(distance, torch.cat([one.flatten(1) for one in start], dim=1), steps=self.steps)
+        ends, values = minimise(distance, torch.cat([part.flatten(1) for part in start], dim=1), steps=self.steps)
         rows = ends[:, : counts[0]].view_as(start[0])
         return rows.clamp(least, 1) if is_image(tuple(rows.shape[2:])) else rows, values
 
     def _cosines(self, gradient: "Like", start: list[Tensor], wanted: Tensor, least: float) -> tuple[Tensor, Tensor]:
-        free = [one.clone().requires_grad_() for one in start]
-        optimizer = torch.optim.Adam(free, lr=self.lr)  # on signs: entry by entry, so no problem moves another
+        free = [part.clone().requires_grad_() for part in start]
+        optimizer = torch.optim.Adam(free, lr=self.lr)  # on signs: entry by entry, so no attempt moves another
         ends = [int(share * self.steps) for share in (0.375, 0.625, 0.875)]
         schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, ends, 0.1)
         rows, picture = free[0], is_image(tuple(start[0].shape[2:]))
@@ -232,8 +234,8 @@ class GradientInversion(Attack):
             return value
 
         for _ in range(self.steps):
-            for one, slope in zip(free, torch.autograd.grad(objective().sum(), free), strict=True):
-                one.grad = slope.sign()
+            for part, slope in zip(free, torch.autograd.grad(objective().sum(), free), strict=True):
+                part.grad = slope.sign()
             optimizer.step()
             schedule.step()
             if picture:
@@ -242,18 +244,18 @@ class GradientInversion(Attack):
             return rows.detach(), objective()
 
 
-Like = Callable[[list[Tensor]], Tensor]  # problems x parameters, of those parts of a guess that are searched for
+Like = Callable[[list[Tensor]], Tensor]  # from the parts of guesses that are searched for to attempts x parameters
 
 
 @dataclass(frozen=True)
-class Problem:
+class Attempt:
     """One start for one message."""
 
     rows: Tensor
     labels: Tensor  # logits
-    known: bool  # whether the labels are
-    weights: Weights  # that the client was sent
-    factors: Factors  # that are guessed
+    known: bool  # whether the labels are known
+    weights: Weights  # sent to the client
+    factors: Factors  # guessed
     wanted: Tensor  # the gradient that came back
 
 
@@ -268,26 +270,26 @@ def _least(manifest: Manifest) -> float:
     return -1.0 if manifest.uses(Instahide) else 0.0
 
 
-def _chunks(problems: list[Problem]) -> Iterator[list[int]]:
-    """Which problems to solve at once: as many rows in each, and not too many for memory."""
-    for count in dict.fromkeys(len(one.rows) for one in problems):
-        alike = [number for number, one in enumerate(problems) if len(one.rows) == count]
-        one = problems[alike[0]]
-        most = max(1, LARGEST // (len(one.wanted) + COPIES * one.rows.numel()))
+def _chunks(attempts: list[Attempt]) -> Iterator[list[int]]:
+    """Which attempts to run at once: those with as many rows, and not too many for memory."""
+    for count in dict.fromkeys(len(attempt.rows) for attempt in attempts):
+        alike = [number for number, attempt in enumerate(attempts) if len(attempt.rows) == count]
+        attempt = attempts[alike[0]]
+        most = max(1, LARGEST // (len(attempt.wanted) + COPIES * attempt.rows.numel()))
         yield from (alike[first : first + most] for first in range(0, len(alike), most))
 
 
 def _stacked(lists: Iterable[list[Tensor]]) -> list[Tensor]:
-    """Problems on top of each other, entry by entry."""
-    return [torch.stack(one) for one in zip(*lists, strict=True)]
+    """Attempts on top of each other, entry by entry."""
+    return [torch.stack(tensors) for tensors in zip(*lists, strict=True)]
 
 
 def _label(model: Whole, shared: dict[str, slice], update: Tensor) -> int | None:
     """The label of a single row: where the gradient of the last bias is least (Zhao et al., iDLG)."""
     last = [n for n, layer in model.named_modules() if isinstance(layer, nn.Linear) and layer.bias is not None][-1:]
-    here = shared.get(f"{last[0]}.bias") if last else None
-    return None if here is None else int(update[here].argmin())
+    place = shared.get(f"{last[0]}.bias") if last else None
+    return None if place is None else int(update[place].argmin())
 
 
-def _of(view: View, kind: Kind) -> list[Message]:
+def _messages(view: View, kind: Kind) -> list[Message]:
     return [m for channel in view.channels if channel.kind is kind for m in channel.messages()]

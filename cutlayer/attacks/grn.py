@@ -94,9 +94,9 @@ class Grn(Attack):
     def epochs_of(self, view: View, rng: Generator) -> Iterator[tuple[Tensor, Callable[[], Tensor]]]:
         """The rows and, after each epoch, what gives the network's answer so far: attacks can grow worse with time."""
         bottom, shape = white_box(view)
-        rows, seen = self._read(view)
+        rows, target = self._read(view)
         device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
-        seen = seen.to(device)
+        target = target.to(device)
         own = self._own(view, rows, device)
         mixed = entered(view, rows) if self.learn_mask else None
         if self.learn_mask and (mixed is None or self.reads != "sum"):
@@ -104,32 +104,34 @@ class Grn(Attack):
         seed = int(torch.randint(2**62, (), generator=rng))
         stream = Stream(seed, "grn", device=device)
         with Stream(seed, "grn", "start").scope():  # layers are drawn on the CPU, whatever they run on
-            width = own.shape[1] + (prod(shape) if self.noise else seen.shape[1])
+            width = own.shape[1] + (prod(shape) if self.noise else target.shape[1])
             net = network(width, prod(shape), self.bounded).to(device)
         mixed = None if mixed is None else mixed.float().to(device)
-        mask = None if mixed is None else torch.zeros(mixed.shape[1], seen.shape[1], device=device, requires_grad=True)
+        mask = (
+            None if mixed is None else torch.zeros(mixed.shape[1], target.shape[1], device=device, requires_grad=True)
+        )
         parameters = [*net.parameters(), *([] if mask is None else [mask])]
         optimizer = torch.optim.Adam(parameters, lr=self.lr, fused=True)
 
-        def written(some: Tensor) -> Tensor:
-            heard = torch.randn(len(some), prod(shape), device=device) if self.noise else seen[some]
-            output: Tensor = net(torch.cat([own[some], heard], dim=1))
+        def written(places: Tensor) -> Tensor:
+            read = torch.randn(len(places), prod(shape), device=device) if self.noise else target[places]
+            output: Tensor = net(torch.cat([own[places], read], dim=1))
             return output
 
         @torch.no_grad()
         def answer() -> Tensor:
             with stream.scope():
-                parts = [written(some) for some in torch.arange(len(rows), device=device).split(4096)]
+                parts = [written(places) for places in torch.arange(len(rows), device=device).split(4096)]
             return torch.cat(parts).view(len(rows), *shape).cpu()
 
         for _ in range(self.epochs):
             with stream.scope():
-                for some in torch.randperm(len(rows), device=device).split(self.batch):
-                    guess = written(some)
-                    sent = bottom(guess.view(len(some), *shape)).flatten(1)
+                for places in torch.randperm(len(rows), device=device).split(self.batch):
+                    guess = written(places)
+                    sent = bottom(guess.view(len(places), *shape)).flatten(1)
                     if mask is not None and mixed is not None:
-                        sent = sent + mixed[some] @ mask
-                    loss = mse_loss(sent, seen[some])
+                        sent = sent + mixed[places] @ mask
+                    loss = mse_loss(sent, target[places])
                     if self.variance:
                         loss = loss + self.variance * guess.var(dim=0, unbiased=False).sum() / sent.numel()
                     optimizer.zero_grad()

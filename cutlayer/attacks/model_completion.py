@@ -89,8 +89,8 @@ class ModelCompletion(Attack):
         rows = view.manifest.train.cpu()
         if self.on == "messages":
             rows, sent = predicted(view, view.attacker, rows)
-            told = Known(_places(rows, known.rows), known.values)
-            classes = self._name(nn.Identity(), sent, torch.arange(len(rows)), told, view, rng)
+            places = Known(_places(rows, known.rows), known.values)
+            classes = self._name(nn.Identity(), sent, torch.arange(len(rows)), places, view, rng)
         else:
             bottom = copy.deepcopy(own.bottom).eval().requires_grad_(False)
             classes = self._name(bottom, own.features, rows, known, view, rng)
@@ -156,17 +156,17 @@ class _Mixer:
     def draw(self, model: nn.Module) -> tuple[Tensor, Tensor, int]:
         """Inputs, soft targets, and how many of them (the first) were mixed into a known row."""
         device = self.targets.device
-        some = torch.randperm(len(self.known), device="cpu")[:BATCH]
-        others = self.rows[torch.randint(len(self.rows), (BATCH,), device="cpu")]
-        unlabelled = self.features[others].to(device)
+        labelled = torch.randperm(len(self.known), device="cpu")[:BATCH]
+        drawn = self.rows[torch.randint(len(self.rows), (BATCH,), device="cpu")]
+        unlabelled = self.features[drawn].to(device)
         with torch.no_grad():
             guessed = sharpen(model(unlabelled).softmax(dim=1))
-        inputs = torch.cat([self.features[self.known[some]].to(device), unlabelled])
-        wanted = torch.cat([self.targets[some], guessed])
+        inputs = torch.cat([self.features[self.known[labelled]].to(device), unlabelled])
+        wanted = torch.cat([self.targets[labelled], guessed])
         order = torch.randperm(len(inputs), device="cpu")
         share = self.beta.beta(BETA, BETA)
         keep = max(share, 1 - share)
-        return torch.lerp(inputs[order], inputs, keep), torch.lerp(wanted[order], wanted, keep), len(some)
+        return torch.lerp(inputs[order], inputs, keep), torch.lerp(wanted[order], wanted, keep), len(labelled)
 
 
 def sharpen(chances: Tensor) -> Tensor:

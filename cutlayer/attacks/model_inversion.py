@@ -7,7 +7,8 @@ from torch import Generator, Tensor
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import invert, is_image, near_zero, predicted, white_box
+from cutlayer.attacks.tools.inversion import invert, is_image, near_zero
+from cutlayer.attacks.tools.reading import predicted, white_box
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
 from cutlayer.rng import Stream

@@ -2,11 +2,11 @@
 
 from typing import ClassVar
 
-from torch import Generator, Tensor
+from torch import Generator
 
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.reading import predicted
-from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.attacks.tools.shared_codes import nearest_code, shared_codes
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
 from cutlayer.view import Manifest, View
@@ -44,9 +44,4 @@ class NearestCode(Attack):
         if codes is None:
             raise ConfigError("Expected shared target codes for nearest-code; ask applies() first.")
         rows, sent = predicted(view, view.attacker, view.manifest.train)
-        return Guess(rows, nearest(sent.flatten(1), codes), Form.CLASSES)
-
-
-def nearest(sent: Tensor, codes: Tensor) -> Tensor:
-    """The number of the nearest code, the first among equals, per row."""
-    return (sent @ codes.T).argmax(dim=1)  # Hamming distance is (d - <h, o>) / 2
+        return Guess(rows, nearest_code(sent, codes), Form.CLASSES)

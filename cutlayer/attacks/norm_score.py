@@ -54,9 +54,9 @@ class NormScore(Attack):
         if view.hints.shadow is None:
             raise ConfigError("Expected shadow data for norm-score: complete rows that are not trained on.")
         seed = int(torch.randint(2**31, (), generator=rng))
-        seen = view.hints.shadow.rehearse(seed, view.manifest.recipe.epochs, True)
-        practised, lengths, _ = _norms(seen)
-        threshold = best_split(lengths * _batch(seen), view.hints.shadow.labels[practised])
+        rehearsal = view.hints.shadow.rehearse(seed, view.manifest.recipe.epochs, True)
+        practised, lengths, _ = _norms(rehearsal)
+        threshold = best_split(lengths * _batch(rehearsal), view.hints.shadow.labels[practised])
         return Guess(rows, (norms * _batch(view) >= threshold).long(), Form.CLASSES)
 
 

@@ -7,7 +7,8 @@ from torch import Generator, Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import invert, is_image, misfit, near_zero, predicted, white_box
+from cutlayer.attacks.tools.inversion import invert, is_image, misfit, near_zero
+from cutlayer.attacks.tools.reading import predicted, white_box
 from cutlayer.blocks.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.defence import Role
 from cutlayer.defences.passport import Passport
@@ -94,9 +95,9 @@ class PassportInversion(Attack):
                 layer.given = torch.ones(1).to(embeddings), torch.zeros(1).to(embeddings)
                 values = invert(bottom, start, embeddings, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
             elif self.assume == "guess":
-                values = min((self._guess(bottom, one, embeddings) for one in start), key=lambda end: end[1])[0]
+                values = min((self._guess(bottom, first, embeddings) for first in start), key=lambda end: end[1])[0]
             else:
-                ends = [self._fit(bottom, layer, one, embeddings, _together(view, rows)) for one in start]
+                ends = [self._fit(bottom, layer, first, embeddings, _together(view, rows)) for first in start]
                 values = min(ends, key=lambda end: end[1])[0]
         return Guess(rows, values.cpu(), Form.VALUES)
 
@@ -112,8 +113,8 @@ class PassportInversion(Attack):
         self, bottom: nn.Module, layer: PassportLayer, start: Tensor, target: Tensor, groups: Tensor
     ) -> tuple[Tensor, float]:
         """Search for rows, gamma and beta from one start; the rows and their mean objective."""
-        seen: list[Tensor] = []
-        handle = layer.norm.register_forward_hook(lambda module, inputs, output: seen.append(output))
+        normed: list[Tensor] = []
+        handle = layer.norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
         layer.given = None
         layer.forget_secret(generator(int(torch.randint(2**62, ())), "guess"))
         with torch.no_grad():
@@ -121,24 +122,24 @@ class PassportInversion(Attack):
             drawn = [layer.factors(inside) for _ in range(int(groups.max()) + 1)]
         gamma, beta = (torch.stack(part) for part in zip(*drawn, strict=True))
         unit = gamma.abs().clamp(min=1e-6)  # of both, so that one rate suits all channels
-        x, slope, shift = (one.clone().requires_grad_() for one in (start, gamma / unit, beta / unit))
+        x, slope, shift = (factor.clone().requires_grad_() for factor in (start, gamma / unit, beta / unit))
         optimizer = torch.optim.Adam(
             [{"params": [x], "lr": self.lr}, {"params": [slope, shift], "lr": self.rate}], eps=1e-3, amsgrad=True
         )
         for step in range(self.steps):
             layer.given = (slope * unit)[groups], (shift * unit)[groups]
-            seen.clear()
+            normed.clear()
             values = misfit(bottom, x, target, tv=self.tv, l2=self.l2)
             x.grad, slope.grad, shift.grad = torch.autograd.grad(values.sum(), [x, slope, shift])
             optimizer.step()
             if is_image(start.shape[1:]):
                 x.data.clamp_(*BOX)
-            if seen[0].shape == target.shape and step >= self.steps // 2 and step % max(1, self.steps // REFITS) == 0:
-                for old, new in zip((slope, shift), _solve(seen[0].detach(), target, groups), strict=True):
+            if normed[0].shape == target.shape and step >= self.steps // 2 and step % max(1, self.steps // REFITS) == 0:
+                for old, new in zip((slope, shift), _solve(normed[0].detach(), target, groups), strict=True):
                     old.data = torch.where(new[1], new[0] / unit, old.data)
             if layer.bounded and not layer.convolves:
-                for one in (slope, shift):
-                    one.data = (one.data * unit).clamp(-1, 1) / unit
+                for factor in (slope, shift):
+                    factor.data = (factor.data * unit).clamp(-1, 1) / unit
         with torch.no_grad():
             layer.given = (slope * unit)[groups], (shift * unit)[groups]
             value = float(misfit(bottom, x, target, tv=self.tv, l2=self.l2).mean())
@@ -148,8 +149,8 @@ class PassportInversion(Attack):
 
 def _together(view: View, rows: Tensor) -> Tensor:
     """Which of the rows came in one message: a group number each."""
-    seen, _, steps = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=view.victim).read()
-    last = {int(row): int(step) for row, step in zip(seen, steps, strict=True)}
+    sent, _, steps = view.channel(Kind.EMBEDDING, Phase.PREDICT, peer=view.victim).read()
+    last = {int(row): int(step) for row, step in zip(sent, steps, strict=True)}
     groups: Tensor = torch.tensor([last[int(row)] for row in rows]).unique(return_inverse=True)[1]
     return groups
 
@@ -161,15 +162,15 @@ def _flat(values: Tensor) -> Tensor:
 
 def _solve(inner: Tensor, target: Tensor, groups: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Gamma and beta by least squares over what an activation let through, and where there was enough of it."""
-    found = []
+    solutions = []
     for group in range(int(groups.max()) + 1):
-        here, there = _flat(inner[groups == group]), _flat(target[groups == group])
-        counts = (there > 0).to(here) if float(target.min()) >= 0 else torch.ones_like(here)
+        inside, outside = _flat(inner[groups == group]), _flat(target[groups == group])
+        counts = (outside > 0).to(inside) if float(target.min()) >= 0 else torch.ones_like(inside)
         total = counts.sum(dim=1).clamp(min=1)
-        one, two = (here * counts).sum(dim=1) / total, (there * counts).sum(dim=1) / total
-        apart = (here - one[:, None]) * counts
-        spread = apart.square().sum(dim=1)
-        slope = (apart * (there - two[:, None])).sum(dim=1) / spread.clamp(min=1e-9)
-        found.append((slope, two - slope * one, (total > 10) & (spread > 1e-6 * total)))
-    slope, shift, enough = (torch.stack(part) for part in zip(*found, strict=True))
+        mean_inside, mean_outside = (inside * counts).sum(dim=1) / total, (outside * counts).sum(dim=1) / total
+        deviation = (inside - mean_inside[:, None]) * counts
+        spread = deviation.square().sum(dim=1)
+        slope = (deviation * (outside - mean_outside[:, None])).sum(dim=1) / spread.clamp(min=1e-9)
+        solutions.append((slope, mean_outside - slope * mean_inside, (total > 10) & (spread > 1e-6 * total)))
+    slope, shift, enough = (torch.stack(part) for part in zip(*solutions, strict=True))
     return [(slope, enough), (shift, enough)]

@@ -89,12 +89,14 @@ class PGD(Attack):
         if not view.hints.embeddings or any(not e.values.is_floating_point() for e in view.hints.embeddings.values()):
             raise Inapplicable("embeddings cross encrypted or under masks")
         rows, game = _game(view)
-        others = (game.outputs(game.mine).argmax(dim=1) != self.wanted).nonzero()[:, 0][: self.rows]
-        if not len(others):
+        targets = (game.outputs(game.mine).argmax(dim=1) != self.wanted).nonzero()[:, 0][: self.rows]
+        if not len(targets):
             raise Inapplicable("all test rows are predicted as wanted")
-        some = game.of(others)
-        found = self._descend(some) if self.choose == "gradient" else self._pick(some, game.mine.unique(dim=0))
-        return Guess(rows[others], found, Form.SUBMISSIONS, wanted=self.wanted)
+        chosen = game.of(targets)
+        submissions = (
+            self._descend(chosen) if self.choose == "gradient" else self._pick(chosen, game.mine.unique(dim=0))
+        )
+        return Guess(rows[targets], submissions, Form.SUBMISSIONS, wanted=self.wanted)
 
     def _descend(self, game: "Game") -> Tensor:
         """Follow the sign of the gradient, all rows at once."""

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from cutlayer._validate import at_least, non_negative, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.reading import descend, is_image, predicted, total_variation, white_box
+from cutlayer.attacks.tools.inversion import descend, is_image, total_variation
+from cutlayer.attacks.tools.reading import predicted, white_box
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut
 from cutlayer.defence import Role
@@ -100,8 +101,8 @@ class QueryFreeInversion(Attack):
         start = known.mean(dim=0).expand(len(rows), *shape)
         with Stream(seed, "search", device=device).scope():  # a bottom may draw numbers of its own
             box = (0.0, 1.0) if is_image(shape) else None
-            found, _ = descend(objective, start, steps=self.steps, lr=self.lr, eps=1e-3, box=box)
-        return Guess(rows, found.cpu(), Form.VALUES)
+            guess, _ = descend(objective, start, steps=self.steps, lr=self.lr, eps=1e-3, box=box)
+        return Guess(rows, guess.cpu(), Form.VALUES)
 
     def substitutes(self, view: View, shadow: Shadow, seed: int) -> tuple[dict[str, nn.Module], torch.device]:
         """Bottoms for all feature parties, trained together before the frozen top; and the device that it is on."""

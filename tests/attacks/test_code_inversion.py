@@ -6,9 +6,7 @@ from torch import nn
 
 from cutlayer.attack import Form
 from cutlayer.attacks import CodeInversion
-from cutlayer.attacks.code_inversion import nearest_class
-from cutlayer.attacks.tools.reading import total_variation
-from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.attacks.tools.shared_codes import nearest_code, shared_codes
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.defences import Hash
 from cutlayer.errors import ConfigError, Inapplicable
@@ -24,30 +22,6 @@ def sent_through(bottom, inputs, defences=DEFENCES):
     return replace(view, manifest=replace(view.manifest, defences=defences))
 
 
-def test_total_variation_of_both_forms_by_hand():
-    """Down: 3, 0; across: 4, 1. Roots, pixel by pixel: 5, 0, 1, 0."""
-    image = torch.tensor([[[[1.0, 5.0], [4.0, 5.0]]]])
-    assert total_variation(image, "paper").tolist() == pytest.approx([5 + 0 + 1 + 0], abs=1e-5)
-    assert total_variation(image, "code").tolist() == pytest.approx([(9 + 0) / 2 + (16 + 1) / 2])
-    channels = torch.cat([image, torch.zeros_like(image)], dim=1)
-    assert total_variation(channels, "paper").tolist() == pytest.approx([6], abs=1e-5)
-
-
-def test_a_flat_image_has_a_gradient():
-    flat = torch.full((2, 1, 3, 3), 0.5, requires_grad=True)
-    (gradient,) = torch.autograd.grad(total_variation(flat, "paper").sum(), flat)
-    assert gradient.abs().max() == 0
-
-
-@pytest.mark.parametrize(("form", "tv"), [("paper", 5 + 5 + 4 + 0), ("code", (9 + 25) / 2 + (16 + 16) / 2)])
-def test_the_objective_by_hand(form, tv):
-    """f sums the pixels: (10 - 1)^2 = 81; the mean of squares is 42 / 4."""
-    x = torch.tensor([[[[1.0, 5.0], [4.0, 0.0]]]])  # down 3, -5; across 4, -4
-    attack = CodeInversion(tv=2.0, tv_form=form, l2=3.0)
-    value = attack._objective(lambda x: x.flatten(1).sum(dim=1, keepdim=True), x, torch.tensor([[1.0]]))
-    assert value.tolist() == pytest.approx([81 + 2 * tv + 3 * 42 / 4], abs=1e-4)
-
-
 def test_the_picture_of_a_code_has_that_code_and_rows_get_their_class():
     with torch.no_grad():
         bottom = nn.Linear(4, 4, bias=False)
@@ -58,12 +32,6 @@ def test_the_picture_of_a_code_has_that_code_and_rows_get_their_class():
     guess = CodeInversion(steps=1200, restarts=1, images=4).run(sent_through(bottom, inputs), rng())
     assert guess.form is Form.VALUES and guess.rows.tolist() == [0, 1, 2, 3]
     assert torch.allclose(guess.values, inputs[:4], atol=0.01)
-
-
-def test_the_nearest_code_names_the_class():
-    received = torch.tensor([[1.0, 1, 1, -1], [-1, -1, -1, -1], [1, 1, -1, -1]])
-    codes = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]])
-    assert nearest_class(received, codes).tolist() == [0, 2, 1]  # the first row is a tie
 
 
 def test_the_best_restart_counts_and_the_first_is_grey():
@@ -111,7 +79,7 @@ def test_on_digits_every_row_of_a_code_gets_the_same_picture():
         codes = shared_codes(run.manifest())
         with torch.no_grad():
             grey = (bottom(torch.full_like(guess.values[:1], 0.5)) - codes).pow(2).mean()
-            named = nearest_class(bottom(guess.values), codes)
+            named = nearest_code(bottom(guess.values), codes)
             found = (bottom(guess.values) - codes[named]).pow(2).mean()
         assert found < grey / 2
     assert attack_run(run, [CodeInversion(match="embedding")])[0].reason == "codes only"

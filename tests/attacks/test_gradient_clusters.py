@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import cutlayer as cl
-from cutlayer.attacks.gradient_clusters import RIDGE, GradientClusters, Seen, _fits, directions, fit
+from cutlayer.attacks.gradient_clusters import RIDGE, Epoch, GradientClusters, _fits, directions, fit
 from cutlayer.auditing.attacking import attack_run
 
 
@@ -29,14 +29,14 @@ def told(labels, classes, known):
 
 def test_a_handful_of_labels_is_enough():
     gradients, labels = toy()
-    found = fit([Seen(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
+    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
     assert (found.argmax(axis=1) == labels).mean() > 0.97
     assert np.allclose(np.exp(found).sum(axis=1), 1)
 
 
 def test_without_labels_rows_are_sorted_all_the_same():
     gradients, labels = toy()
-    found = fit([Seen(directions(gradients), np.arange(600))], told(labels, 3, 0), seed=0).argmax(axis=1)
+    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 0), seed=0).argmax(axis=1)
     table = np.array([[((found == c) & (labels == y)).sum() for y in range(3)] for c in range(3)])
     assert table.max(axis=1).sum() > 0.9 * 600
 
@@ -56,7 +56,7 @@ def test_densities_are_those_of_a_normal_distribution_with_the_pooled_covariance
 def test_several_messages_of_a_row_add_up():
     rng = np.random.default_rng(1)
     clean, labels = toy(noise=0.0)
-    epochs = [Seen(directions(clean + 0.8 * rng.normal(size=clean.shape)), np.arange(600)) for _ in range(6)]
+    epochs = [Epoch(directions(clean + 0.8 * rng.normal(size=clean.shape)), np.arange(600)) for _ in range(6)]
     once, often = (fit(epochs[:n], told(labels, 3, 60), seed=0).argmax(axis=1) == labels for n in (1, 6))
     assert often.mean() > once.mean() + 0.05
 
@@ -65,21 +65,21 @@ def test_directions_may_turn_between_epochs():
     """The second epoch's Jacobian is another: pooled, the two would blur each other."""
     (first, labels), (_, _) = toy(seed=0, noise=0.5), toy(seed=1)
     turned = first @ np.linalg.qr(np.random.default_rng(3).normal(size=(8, 8)))[0]
-    epochs = [Seen(directions(one), np.arange(600)) for one in (first, turned)]
+    epochs = [Epoch(directions(one), np.arange(600)) for one in (first, turned)]
     found = fit(epochs, told(labels, 3, 30), seed=0)
     assert (found.argmax(axis=1) == labels).mean() > 0.9
 
 
 def test_noise_that_drowns_directions_leaves_the_prior():
     gradients, labels = toy(noise=100.0)
-    found = fit([Seen(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
+    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
     assert (found.argmax(axis=1) == labels)[9:].mean() < 0.45
 
 
 @pytest.mark.parametrize("gradients", [np.zeros((50, 4)), np.full((50, 4), 1e-30), np.ones((2, 4))])
 def test_nothing_to_see_is_no_error(gradients):
     found = fit(
-        [Seen(directions(gradients), np.arange(len(gradients)))], told(np.zeros(len(gradients), int), 3, 0), seed=0
+        [Epoch(directions(gradients), np.arange(len(gradients)))], told(np.zeros(len(gradients), int), 3, 0), seed=0
     )
     assert np.isfinite(found).all()
 

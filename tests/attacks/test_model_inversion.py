@@ -4,8 +4,7 @@ from torch import nn
 
 from cutlayer.attack import Form
 from cutlayer.attacks import ModelInversion
-from cutlayer.attacks.tools import reading as imaging
-from cutlayer.attacks.tools.reading import misfit, total_variation
+from cutlayer.attacks.tools import inversion
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
@@ -34,21 +33,6 @@ CONV = (
     lambda: nn.Conv2d(6, 8, 3, padding=1),
 )
 DENSE = (nn.Flatten, lambda: nn.Linear(64, 48), nn.ReLU, lambda: nn.Linear(48, 24))
-
-
-def test_total_variation_by_hand():
-    image = torch.tensor([[[[0.0, 1.0, 3.0], [0.0, 0.0, 0.0]]]])  # down: 0, 1, 9; across: 1, 4, 0, 0
-    assert total_variation(image).tolist() == pytest.approx([10 / 3 + 5 / 4])
-    assert total_variation(torch.rand(2, 3, 1, 1, generator=rng())).tolist() == [0, 0]
-
-
-def test_the_objective_by_hand():
-    x, target = torch.tensor([[[[1.0, 2.0]]], [[[0.0, 0.0]]]]), torch.tensor([[0.0, 0.0], [1.0, 3.0]])
-    values = misfit(nn.Flatten(), x, target, tv=2.0, l2=3.0, relative=False)
-    assert values.tolist() == pytest.approx([2.5 + 2 * 1 + 3 * 2.5, 5.0])
-    relative = misfit(nn.Flatten(), x, target, tv=2.0, l2=3.0)  # the mean of H^2 is 2.5
-    assert relative.tolist() == pytest.approx([1 + 2 * 1 + 3 * 2.5, 2.0])
-    assert misfit(nn.Flatten(), x, torch.zeros(2, 2), tv=0.1, l2=0.1).isfinite().all()
 
 
 def test_small_messages_are_no_defence():
@@ -92,7 +76,7 @@ def test_rows_of_tables_are_recovered_and_not_clipped():
 
 def test_the_best_restart_is_chosen_by_the_objective(monkeypatch):
     ends, objective = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([0.1, 0.9, 0.2, 0.3])
-    monkeypatch.setattr(imaging, "descend", lambda *_, **__: (ends, objective))
+    monkeypatch.setattr(inversion, "descend", lambda *_, **__: (ends, objective))
     view = inversion_view(make(lambda: nn.Linear(1, 1)), torch.zeros(2, 1))
     assert ModelInversion(restarts=2).run(view, rng()).values.tolist() == [[1.0], [4.0]]
 
@@ -105,20 +89,6 @@ def test_rows_do_not_depend_on_their_neighbours():
     assert torch.allclose(all_rows[:3], few, atol=1e-4)
 
 
-def test_the_last_message_of_a_row_counts():
-    bottom, rows = make(lambda: nn.Linear(2, 4)), torch.arange(3)
-    truth, transcript = torch.rand(3, 2, generator=rng(1)), Transcript()
-    view = inversion_view(bottom, truth)
-    record(transcript, Kind.EMBEDDING, FEATURE, rows, torch.zeros(3, 4), 0, Phase.PREDICT)
-    with torch.no_grad():
-        record(transcript, Kind.EMBEDDING, FEATURE, rows.flip(0), bottom(truth.flip(0)), 1, Phase.PREDICT)
-    twice = type(view)(
-        view.parties, view.manifest, tuple(transcript.channels.values()), view.own, view.hints, view.victim
-    )
-    attack = ModelInversion(steps=50)
-    assert torch.allclose(attack.run(twice, rng()).values, attack.run(view, rng()).values, atol=1e-4)
-
-
 class Sparse(nn.Module):
     def forward(self, inputs: SparseRows) -> torch.Tensor:
         return inputs.values[inputs.offsets[:-1]]
@@ -128,9 +98,9 @@ def test_inputs_that_cannot_be_searched_are_refused_in_one_sentence():
     view = world().view_for(ModelInversion())
     for bottom in (Sparse(), nn.Embedding(9, 2), nn.Linear(3, 2)):
         hints = type(view.hints)(bottoms={FEATURE: bottom}, shapes=view.hints.shapes)
-        told = type(view)(view.parties, view.manifest, view.channels, view.own, hints, FEATURE)
+        informed = type(view)(view.parties, view.manifest, view.channels, view.own, hints, FEATURE)
         with pytest.raises(Inapplicable, match="dense-only"):
-            ModelInversion().run(told, rng())
+            ModelInversion().run(informed, rng())
     with pytest.raises(ConfigError, match="bottom model"):
         ModelInversion().run(world().view("bank", victim=FEATURE), rng())
 
@@ -149,3 +119,17 @@ def test_what_else_it_refuses():
     ):
         with pytest.raises(ConfigError):
             ModelInversion(**wrong)
+
+
+def test_the_last_message_of_a_row_counts():
+    bottom, rows = make(lambda: nn.Linear(2, 4)), torch.arange(3)
+    truth, transcript = torch.rand(3, 2, generator=rng(1)), Transcript()
+    view = inversion_view(bottom, truth)
+    record(transcript, Kind.EMBEDDING, FEATURE, rows, torch.zeros(3, 4), 0, Phase.PREDICT)
+    with torch.no_grad():
+        record(transcript, Kind.EMBEDDING, FEATURE, rows.flip(0), bottom(truth.flip(0)), 1, Phase.PREDICT)
+    twice = type(view)(
+        view.parties, view.manifest, tuple(transcript.channels.values()), view.own, view.hints, view.victim
+    )
+    attack = ModelInversion(steps=50)
+    assert torch.allclose(attack.run(twice, rng()).values, attack.run(view, rng()).values, atol=1e-4)

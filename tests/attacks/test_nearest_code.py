@@ -5,8 +5,7 @@ import torch
 
 from cutlayer.attack import Form
 from cutlayer.attacks import NearestCode
-from cutlayer.attacks.nearest_code import nearest
-from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.attacks.tools.shared_codes import nearest_code, shared_codes
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.codebook import hamming
 from cutlayer.defences import Hash
@@ -35,7 +34,7 @@ def test_distances_by_hand():
     """To the codes: 1, 1, 4 bits (a tie: the first); 4, 2, 1; 2, 0, 3."""
     sent = torch.tensor([[1.0, 1, 1, -1], [-1, -1, -1, -1], [1, 1, -1, -1]])
     assert hamming(sent[:, None], CODES).tolist() == [[1, 1, 4], [4, 2, 1], [2, 0, 3]]
-    assert nearest(sent, CODES).tolist() == [0, 2, 1]
+    assert nearest_code(sent, CODES).tolist() == [0, 2, 1]
 
 
 def test_training_rows_are_named_after_the_shared_codes_and_the_last_message_counts():

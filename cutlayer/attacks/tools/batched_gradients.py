@@ -13,7 +13,7 @@ from cutlayer.blocks.passport import passport_layers
 
 Weights = dict[str, Tensor]
 Factors = list[Tensor]  # of each layer with passports: gamma and beta
-Gradient = Callable[[Tensor, Tensor, Factors], Tensor]  # problems x parameters, of rows, label logits and passports
+Gradient = Callable[[Tensor, Tensor, Factors], Tensor]  # from rows, label logits and passports to attempts x parameters
 
 
 class Whole(nn.Module):
@@ -31,31 +31,31 @@ class Whole(nn.Module):
 
 
 def gradients(model: Whole, names: list[str], weights: Weights) -> Gradient:
-    """The gradients of shared parameters, problems x parameters, as a function of what each one guesses."""
+    """A function from guesses to the gradients of shared parameters, attempts x parameters."""
     layers = passport_layers(model)
 
-    def loss(chosen: Weights, others: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
+    def loss(chosen: Weights, fixed: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
         for layer, (gamma, beta) in zip(layers, factors, strict=True):
             layer.given = gamma, beta
         with WeightsApart():
-            output = functional_call(model, {**others, **chosen}, (rows,))
+            output = functional_call(model, {**fixed, **chosen}, (rows,))
         return -(labels.softmax(dim=1) * log_softmax(output, dim=1)).sum(dim=1).mean()
 
-    def one(weights: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
-        found = grad(loss)({name: weights[name] for name in names}, weights, factors, rows, labels)
-        return torch.cat([found[name].flatten() for name in names])
+    def flat(weights: Weights, factors: Factors, rows: Tensor, labels: Tensor) -> Tensor:
+        slopes = grad(loss)({name: weights[name] for name in names}, weights, factors, rows, labels)
+        return torch.cat([slopes[name].flatten() for name in names])
 
     def gradient(rows: Tensor, labels: Tensor, factors: Factors) -> Tensor:
-        found: Tensor = vmap(one, randomness="different")(weights, factors, rows, labels)
+        slopes: Tensor = vmap(flat, randomness="different")(weights, factors, rows, labels)
         for layer in layers:
             layer.given = None
-        return found
+        return slopes
 
     return gradient
 
 
 class WeightsApart(TorchFunctionMode):
-    """Norms first without their weights: in one call, vmap's second derivatives are wrong (see finite differences)."""
+    """Compute norms without their weights first: in one call, vmap's second derivatives are wrong."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -35,27 +35,27 @@ def minimise(function: Function, start: Tensor, *, steps: int, history: int = 50
         awake = awake & (fall < 0)
         if not awake.any():
             break
-        there = torch.where(awake[:, None], x + step[:, None] * way, x)
-        found, gradient = _evaluate(function, there)
-        best, least = torch.where((found < least)[:, None], there, best), found.minimum(least)
+        trial = torch.where(awake[:, None], x + step[:, None] * way, x)
+        reached, gradient = _evaluate(function, trial)
+        best, least = torch.where((reached < least)[:, None], trial, best), reached.minimum(least)
         tries = tries + 1
-        lower, last = found <= value + DESCENT * step * fall, tries >= TRIES
+        lower, last = reached <= value + DESCENT * step * fall, tries >= TRIES
         taken = awake & lower & (last | (_dot(gradient, way) >= CURVATURE * fall))
         failed = awake & ~lower & last
         if failed.any():
             pairs = deque(((s, y, rho.where(~failed, 0.0)) for s, y, rho in pairs), maxlen=history)
-        s, y = (torch.where(taken[:, None], new - old, 0.0) for new, old in ((there, x), (gradient, slope)))
+        s, y = (torch.where(taken[:, None], new - old, 0.0) for new, old in ((trial, x), (gradient, slope)))
         product = _dot(s, y)
         kept = product > FLAT * s.norm(dim=1) * y.norm(dim=1)
         pairs.append((s, y, torch.where(kept, 1 / product, 0.0)))
         scale = torch.where(kept, product / _dot(y, y), scale)
         awake, steepest = awake & ~(failed & steepest), (steepest & ~kept) | failed
         low, high = torch.where(lower, step, low), torch.where(lower, high, step)
-        parabola = -fall * step.square() / (2 * (found - value - fall * step))  # its lowest point, from the origin
+        parabola = -fall * step.square() / (2 * (reached - value - fall * step))  # its lowest point, from the origin
         inside = torch.where(low > 0, (low + high) / 2, parabola.clamp(0.1 * high, 0.5 * high))
         step = torch.where(high.isinf(), 2 * step, inside)
-        x, slope = torch.where(taken[:, None], there, x), torch.where(taken[:, None], gradient, slope)
-        value, anew = torch.where(taken, found, value), taken | failed
+        x, slope = torch.where(taken[:, None], trial, x), torch.where(taken[:, None], gradient, slope)
+        value, anew = torch.where(taken, reached, value), taken | failed
         step, tries = step.where(~anew, 1.0), tries.where(~anew, 0.0)
         low, high = low.where(~anew, 0.0), high.where(~anew, torch.inf)
         way = torch.where(anew[:, None], -_towards(pairs, scale, slope), way)
@@ -84,5 +84,5 @@ def _towards(pairs: deque[Pair], scale: Tensor, slope: Tensor) -> Tensor:
     return slope
 
 
-def _dot(one: Tensor, two: Tensor) -> Tensor:
-    return (one * two).sum(dim=1)
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(dim=1)

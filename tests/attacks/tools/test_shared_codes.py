@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import cutlayer as cl
-from cutlayer.attacks.tools.shared_codes import shared_codes
+from cutlayer.attacks.tools.shared_codes import nearest_code, shared_codes
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.defences import GaussianNoise, Hash, LabelDP
 from tests.helpers.small_task import make_task
@@ -50,3 +50,9 @@ def test_the_codes_of_a_run_are_those_that_its_manifest_gives():
     local = label.local(cl.defence.Place.EMBEDDING, batch, labels=targets, peer="p1")
     assert label.penalties[0].penalty(codes[targets], local).item() == pytest.approx(0, abs=1e-6)
     assert label.penalties[0].penalty(-codes[targets], local).item() == pytest.approx(2)
+
+
+def test_the_nearest_code_names_the_class():
+    received = torch.tensor([[1.0, 1, 1, -1], [-1, -1, -1, -1], [1, 1, -1, -1]])
+    codes = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]])
+    assert nearest_code(received, codes).tolist() == [0, 2, 1]  # the first row is a tie

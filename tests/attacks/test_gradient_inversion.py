@@ -10,7 +10,7 @@ from torch.nn.functional import log_softmax
 
 import cutlayer as cl
 from cutlayer.attacks import GradientInversion, gradient_inversion
-from cutlayer.attacks.gradient_inversion import Problem, _chunks, _label
+from cutlayer.attacks.gradient_inversion import Attempt, _chunks, _label
 from cutlayer.attacks.tools.batched_gradients import Whole, gradients
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.passport import PassportLayer
@@ -171,7 +171,7 @@ def test_no_message_changes_what_is_found_in_another(undefended, method, monkeyp
 
 
 def problem(rows, start=0.0):
-    return Problem(torch.full((rows, 2), start), torch.zeros(rows, 3), False, {}, [], torch.zeros(100))
+    return Attempt(torch.full((rows, 2), start), torch.zeros(rows, 3), False, {}, [], torch.zeros(100))
 
 
 def test_problems_are_solved_at_once_if_they_have_as_many_rows_and_fit(monkeypatch):

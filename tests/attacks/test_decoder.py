@@ -5,7 +5,7 @@ import torch
 
 from cutlayer.attack import Form
 from cutlayer.attacks import Decoder
-from cutlayer.attacks.decoder import Answer, class_means
+from cutlayer.attacks.decoder import RowWriter, class_means
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.message import Kind, Phase
@@ -64,11 +64,13 @@ def test_messages_are_decoded_and_useless_ones_give_the_mean():
 
 def test_numbers_are_standardised_and_images_bounded():
     inputs, table = torch.tensor([[1.0, 5.0], [3.0, 5.0]]), torch.tensor([[10.0], [30.0]])
-    answer = Answer(inputs, table)
+    answer = RowWriter(inputs, table)
     assert answer.standard(inputs).tolist() == [[-1, 0], [1, 0]] and not answer.bounded
     assert answer.scaled(table).tolist() == [[-1], [1]]
-    assert Answer(inputs, torch.rand(2, 1, 2, 2)).bounded and not Answer(inputs, torch.rand(2, 1, 2, 2) + 1).bounded
-    assert Answer(inputs, torch.rand(2, 1, 2, 3))(inputs).shape == (2, 1, 2, 3)
+    assert (
+        RowWriter(inputs, torch.rand(2, 1, 2, 2)).bounded and not RowWriter(inputs, torch.rand(2, 1, 2, 2) + 1).bounded
+    )
+    assert RowWriter(inputs, torch.rand(2, 1, 2, 3))(inputs).shape == (2, 1, 2, 3)
 
 
 def test_the_best_epoch_counts_not_the_last(monkeypatch):

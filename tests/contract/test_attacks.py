@@ -11,7 +11,8 @@ from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.spec import find, parse
-from tests.helpers.toy import Sharing, World, rng, sharing, world
+from tests.helpers.sharing import Sharing, sharing
+from tests.helpers.toy import World, rng, world
 
 FOUND = find(cutlayer.attacks, Attack)
 

@@ -10,21 +10,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, mse_loss
 
 import cutlayer as cl
-from cutlayer import horizontal
 from cutlayer.attack import Asks, Attack, Target
 from cutlayer.attacks.tools.replay import first_moments
-from cutlayer.auditing.secret import secret_of_client
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.blocks.passport import PassportLayer
 from cutlayer.blocks.sign import sign
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
-from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role
 from cutlayer.defences import Hash, Passport
-from cutlayer.judge import grant
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.recipe import Optimiser, Recipe
+from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
 from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Shadow, Start, View, view_of
@@ -277,44 +273,6 @@ def inversion_view(bottom: nn.Module, inputs: Tensor, train: int = 0) -> View:
     hints = Hints(bottoms={FEATURE: bottom}, shapes={FEATURE: tuple(inputs.shape[1:])})
     view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: Own(None, None)})
     return replace(view, hints=hints, victim=FEATURE)
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A horizontal federation of two clients that send gradients of two rows each, smooth enough to be inverted."""
-
-    run: horizontal.Federated
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.run.manifest("client0")
-
-    def view_for(self, attack: Attack) -> View:
-        """What the server saw of the first client."""
-        view = self.run.view("client0")
-        return replace(view, hints=grant(attack.asks, view, secret_of_client(self.run, "client0"), 0), victim="client0")
-
-
-@cache
-def sharing() -> Sharing:
-    """Two rounds on 40 rows of 6 columns and 3 classes."""
-    values = torch.rand(40, 6, generator=rng())
-    labels = torch.arange(40) % 3
-    train, test = torch.arange(30), torch.arange(30, 40)
-    task = Task("rows", {"whole": Features(values)}, labels, "server", Goal.MULTICLASS, ("a", "b", "c"), train, test)
-    recipe = Recipe(batch_size=2, optimiser=Optimiser.SGD, lr=0.1)
-    return Sharing(
-        horizontal.federate(
-            task,
-            clients=2,
-            exchange="gradients",
-            rounds=2,
-            recipe=recipe,
-            bottoms=lambda features, width: nn.Sequential(nn.Linear(6, 16), nn.Sigmoid()),
-            top=lambda inputs, outputs: nn.Linear(inputs, outputs),
-            keep="all",
-        )
-    )
 
 
 @cache

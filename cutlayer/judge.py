@@ -59,10 +59,10 @@ def judge(
         for victim in victims(attack, view):
             start = perf_counter()
             try:
-                told = replace(view, hints=grant(attack.asks, view, secret, seed), victim=victim)
-                guess = attack.run(told, generator(seed, "attack", attack.describe(), victim))
+                informed = replace(view, hints=grant(attack.asks, view, secret, seed), victim=victim)
+                guess = attack.run(informed, generator(seed, "attack", attack.describe(), victim))
                 seconds = round(perf_counter() - start, 3)
-                finding = replace(score(attack, told, guess, secret), seconds=seconds)
+                finding = replace(score(attack, informed, guess, secret), seconds=seconds)
             except Inapplicable as error:
                 findings.append(_inapplicable(attack, view, str(error)))
                 continue

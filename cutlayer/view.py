@@ -139,17 +139,17 @@ class View:
 
     def channel(self, kind: Kind, phase: Phase = Phase.TRAIN, *, peer: str | None = None) -> Channel:
         """The one channel of a kind and phase, with a certain peer if there are several."""
-        found = [
+        channels = [
             c
             for c in self.channels
             if c.kind is kind and c.phase is phase and len(c) and (peer is None or peer in (c.sender, c.receiver))
         ]
-        if not found:
+        if not channels:
             raise RunError(
                 f"Expected {kind.value} messages of the {phase.value} phase in the transcript, found none; "
                 f"train with --keep last or --keep all."
             )
-        return found[0]
+        return channels[0]
 
 
 def view_of(transcript: Transcript, parties: frozenset[str], manifest: Manifest, own: Mapping[str, Own]) -> View:

@@ -33,9 +33,9 @@ def target_codes(classes: int, bits: int, seed: int, *names: str) -> Tensor:
     return torch.tensor(list(codes), dtype=torch.float32)
 
 
-def hamming(one: Tensor, two: Tensor) -> Tensor:
+def hamming(first: Tensor, second: Tensor) -> Tensor:
     """Number of differing bits, per row: (d - <h, o>) / 2, which is d/2 (1 - cos) for +-1 codes."""
-    return (one.shape[-1] - (one * two).sum(dim=-1)) / 2
+    return (first.shape[-1] - (first * second).sum(dim=-1)) / 2
 
 
 def check_codes(arrived: Mapping[str, Tensor], bits: int, binary: bool = True) -> None:

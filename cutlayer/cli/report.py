@@ -51,11 +51,11 @@ def _draw(record: "Record", path: Path) -> Path:
     from io import BytesIO
 
     from cutlayer.files import write_bytes
-    from cutlayer.report.cells import cells
+    from cutlayer.report.cells import cells_of
     from cutlayer.report.overview import overview
 
     drawn = BytesIO()
-    overview(cells(record), drawn, record.title)
+    overview(cells_of(record), drawn, record.title)
     write_bytes(path, drawn.getvalue())
     return path
 

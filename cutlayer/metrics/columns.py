@@ -22,7 +22,7 @@ def two_valued(table: NDArray[Any]) -> tuple[Bits, list[int]]:
 def with_sums(columns: Bits, most: int = 8) -> Bits:
     """Two-valued columns and the sums of those that are never 1 in the same row, as one-hot columns are.
 
-    Such a sum lies in the same span and has two values, so it is as good a find. With more than `most`
+    Such a sum lies in the same span and has two values, so it tells as much. With more than `most`
     columns there would be too many sums: then the columns alone.
     """
     sums = [columns[:, j] for j in range(columns.shape[1])]
@@ -34,19 +34,19 @@ def with_sums(columns: Bits, most: int = 8) -> Bits:
     return np.asarray(distinct[:, ~distinct.all(axis=0)])
 
 
-def agreement(found: Bits, truth: Bits) -> NDArray[np.float64]:
-    """Share of rows on which each found column says the same as each true one, up to complement (found x true)."""
-    signs = 1.0 - 2.0 * found, 1.0 - 2.0 * truth
+def agreement(claimed: Bits, truth: Bits) -> NDArray[np.float64]:
+    """Share of rows on which each claimed column says the same as each true one, up to complement (claimed x true)."""
+    signs = 1.0 - 2.0 * claimed, 1.0 - 2.0 * truth
     return np.asarray(0.5 + 0.5 * np.abs(signs[0].T @ signs[1]) / len(truth))
 
 
-def best_match(found: Bits, truth: Bits) -> Bits:
-    """For each true column the found one that says the same most often, turned the right way round (rows x true).
+def best_match(claimed: Bits, truth: Bits) -> Bits:
+    """For each true column the claimed one that says the same most often, turned the right way round (rows x true).
 
-    A constant guess stands among the found ones, so a column that nobody found counts as often right
+    A constant guess stands among the claimed ones, so a column that nobody claimed counts as often right
     as its commoner value.
     """
-    known = np.column_stack([found, np.zeros(len(truth), dtype=np.bool_)])
+    known = np.column_stack([claimed, np.zeros(len(truth), dtype=np.bool_)])
     best = known[:, agreement(known, truth).argmax(axis=0)]
     turned = (best == truth).mean(axis=0) < 0.5
     return np.asarray(best ^ turned)
@@ -57,5 +57,5 @@ def correlations(values: NDArray[Any]) -> list[list[float]]:
     centred = values.astype(np.float64) - values.mean(axis=0, dtype=np.float64)
     length = np.linalg.norm(centred, axis=0)
     unit = centred / np.where(length > 0, length, 1.0)
-    found: list[list[float]] = np.round(unit.T @ unit, 4).tolist()
-    return found
+    matrix: list[list[float]] = np.round(unit.T @ unit, 4).tolist()
+    return matrix

@@ -80,10 +80,10 @@ def _pixel_rows(images: Floats) -> Floats:
 
 
 def _distance_correlation(x: Floats, y: Floats, unbiased: bool) -> float:
-    one, other = _centred_distances(x, unbiased), _centred_distances(y, unbiased)
-    if one is None or other is None:
+    first, second = _centred_distances(x, unbiased), _centred_distances(y, unbiased)
+    if first is None or second is None:
         return 0.0
-    ratio = float(np.vdot(one, other) / (np.linalg.norm(one) * np.linalg.norm(other)))
+    ratio = float(np.vdot(first, second) / (np.linalg.norm(first) * np.linalg.norm(second)))
     return min(max(ratio, -1.0), 1.0) if unbiased else min(max(ratio, 0.0), 1.0) ** 0.5
 
 

@@ -6,11 +6,11 @@ from torch import Tensor
 FLAT = 1e-24  # a share of the squared distances that is rounding, as in metrics.dependence
 
 
-def distance_correlation(one: Tensor, two: Tensor) -> Tensor:
+def distance_correlation(first: Tensor, second: Tensor) -> Tensor:
     """Distance correlation (biased, not squared), differentiable; 0 without a gradient where rows are all alike."""
-    here, there = _centred_distances(one), _centred_distances(two)
-    spread = here.square().sum() * there.square().sum()
-    ratio = (here * there).sum() / spread.where(spread > 0, 1).sqrt()
+    first_distances, second_distances = _centred_distances(first), _centred_distances(second)
+    spread = first_distances.square().sum() * second_distances.square().sum()
+    ratio = (first_distances * second_distances).sum() / spread.where(spread > 0, 1).sqrt()
     usable = ratio > 0
     return ratio.where(usable, 1).sqrt().where(usable, 0)
 

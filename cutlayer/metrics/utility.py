@@ -52,8 +52,8 @@ def roc(positive: Array, scores: Array, points: int = 101) -> dict[str, Any]:
     positive = positive.astype(bool)
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # ties are taken together
-    found, wrong = (np.concatenate([[0], np.cumsum(some[order])[last]]) for some in (positive, ~positive))
-    tpr, fpr = found / max(1, positive.sum()), wrong / max(1, (~positive).sum())
+    right, wrong = (np.concatenate([[0], np.cumsum(hits[order])[last]]) for hits in (positive, ~positive))
+    tpr, fpr = right / max(1, positive.sum()), wrong / max(1, (~positive).sum())
     grid = np.linspace(0, 1, points)
     at = {f"tpr_at_{name}": float(tpr[fpr <= limit].max()) for name, limit in (("1", 0.01), ("01", 0.001))}
     return {"fpr": grid.round(4).tolist(), "tpr": np.interp(grid, fpr, tpr).round(4).tolist(), **at}

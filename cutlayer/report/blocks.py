@@ -81,7 +81,7 @@ class Section:
 
 
 def figure(value: float | None) -> str:
-    """Spell a number with the digits that carry meaning."""
+    """Write a number with the digits that carry meaning."""
     if value is None:
         return "–"
     if isinstance(value, int) or (float(value).is_integer() and abs(value) >= 1e4):
@@ -90,23 +90,23 @@ def figure(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Spell a share."""
+    """Write a share in percent."""
     text = f"{100 * share:.0f}%" if abs(share) >= 0.1 else f"{100 * share:.1f}%"
     return "0%" if text in ("0.0%", "-0.0%") else text
 
 
-def interval(found: Estimate | None) -> str:
-    """Spell an interval."""
-    if found is None or found.low is None or found.high is None:
+def interval(estimate: Estimate | None) -> str:
+    """Write an interval."""
+    if estimate is None or estimate.low is None or estimate.high is None:
         return "no interval"
-    return f"{figure(found.low)} to {figure(found.high)}"
+    return f"{figure(estimate.low)} to {figure(estimate.high)}"
 
 
-def with_interval(found: Estimate | None) -> str:
-    """Spell a mean and its interval."""
-    if found is None:
+def with_interval(estimate: Estimate | None) -> str:
+    """Write a mean and its interval."""
+    if estimate is None:
         return "–"
-    return figure(found.mean) + ("" if found.low is None else f" ({interval(found)})")
+    return figure(estimate.mean) + ("" if estimate.low is None else f" ({interval(estimate)})")
 
 
 def counted(number: int, word: str) -> str:

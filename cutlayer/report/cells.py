@@ -36,7 +36,7 @@ def setup_name(defence: str, strength: str) -> str:
         return f"{defence}:{strength}"
     if len(defences) != len(settings):
         return f"{defence} ({strength})"
-    return "+".join(f"{one}:{chosen}" if chosen else one for one, chosen in zip(defences, settings, strict=True))
+    return "+".join(f"{name}:{setting}" if setting else name for name, setting in zip(defences, settings, strict=True))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def estimate(values: Iterable[float | None]) -> Estimate | None:
     return Estimate(mean, low, high) if len(known) > 1 else Estimate(mean, None, None)
 
 
-def cells(record: Record) -> list[MatrixCell]:
+def cells_of(record: Record) -> list[MatrixCell]:
     """Group findings. A finding without a victim (it did not apply) joins those whom the attack has elsewhere."""
     lines: dict[tuple[str, Target], list[tuple[str, str]]] = {}  # (attack, target) -> its (attacker, victim) pairs
     for row in record.every:
@@ -169,37 +169,37 @@ def cells(record: Record) -> list[MatrixCell]:
     return [MatrixCell(*key, tuple(rows)) for key, rows in groups.items()]
 
 
-def matrix(found: Sequence[MatrixCell]) -> tuple[list[str], list[tuple[MatrixCell, dict[str, MatrixCell]]]]:
+def matrix(cells: Sequence[MatrixCell]) -> tuple[list[str], list[tuple[MatrixCell, dict[str, MatrixCell]]]]:
     """Setups, and per attack and victim a line of cells by setup; lines are ordered by threat, then attack."""
-    setups = unique(cell.setup for cell in found)
+    setups = unique(cell.setup for cell in cells)
     lines: dict[tuple[Any, ...], dict[str, MatrixCell]] = {}
-    for cell in found:
+    for cell in cells:
         key = (list(Target).index(cell.target), cell.attack, cell.attacker, cell.victim)
         lines.setdefault(key, {})[cell.setup] = cell
     return setups, [(next(iter(line.values())), line) for _, line in sorted(lines.items())]
 
 
-def threats(found: Iterable[MatrixCell]) -> list[Target]:
+def threats(cells: Iterable[MatrixCell]) -> list[Target]:
     """Targets that occur, in their usual order."""
-    present = {cell.target for cell in found}
+    present = {cell.target for cell in cells}
     return [target for target in Target if target in present]
 
 
-def worst(found: Iterable[MatrixCell]) -> MatrixCell | None:
+def worst(cells: Iterable[MatrixCell]) -> MatrixCell | None:
     """The attack that gets furthest; None if none gave a figure."""
-    done = [cell for cell in found if cell.done]
+    done = [cell for cell in cells if cell.done]
     return max(done, key=lambda cell: (cell.heat, cell.gain.mean)) if done else None
 
 
-def by_setup(found: Iterable[MatrixCell]) -> dict[str, list[MatrixCell]]:
+def by_setup(cells: Iterable[MatrixCell]) -> dict[str, list[MatrixCell]]:
     """Cells of each setup."""
-    return group(found, lambda cell: cell.setup)
+    return group(cells, lambda cell: cell.setup)
 
 
-def group(found: Iterable[MatrixCell], key: Callable[[MatrixCell], Any]) -> dict[Any, list[MatrixCell]]:
+def group(cells: Iterable[MatrixCell], key: Callable[[MatrixCell], Any]) -> dict[Any, list[MatrixCell]]:
     """Cells by a key, in order."""
     groups: dict[Any, list[MatrixCell]] = {}
-    for cell in found:
+    for cell in cells:
         groups.setdefault(key(cell), []).append(cell)
     return groups
 

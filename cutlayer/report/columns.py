@@ -21,21 +21,23 @@ class ColumnLeak:
 
 def columns(record: Record, cell: MatrixCell) -> list[ColumnLeak]:
     """A cell's columns, the most exposed first."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    pairs_by_name: dict[str, list[tuple[float, float]]] = {}
     for _, entries in extras(record, cell, "columns"):
         for entry in entries:
             if entry["value"] is not None and entry["baseline"] is not None:
-                found.setdefault(str(entry["name"]), []).append((float(entry["value"]), float(entry["baseline"])))
-    made = []
-    for name, pairs in found.items():
+                pairs_by_name.setdefault(str(entry["name"]), []).append(
+                    (float(entry["value"]), float(entry["baseline"]))
+                )
+    leaks = []
+    for name, pairs in pairs_by_name.items():
         value, baseline = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        made.append(ColumnLeak(name, value, baseline, advantage(cell.metric, value, baseline)))
-    return sorted(made, key=lambda column: (-column.gain, column.name))
+        leaks.append(ColumnLeak(name, value, baseline, advantage(cell.metric, value, baseline)))
+    return sorted(leaks, key=lambda column: (-column.gain, column.name))
 
 
-def exposed(record: Record, found: Iterable[MatrixCell]) -> str:
+def exposed(record: Record, cells: Iterable[MatrixCell]) -> str:
     """The column that leaks most, in a sentence; nothing if no attack looked at columns or none leaks."""
-    pairs = [(column, cell) for cell in found for column in columns(record, cell)]
+    pairs = [(column, cell) for cell in cells for column in columns(record, cell)]
     if not pairs:
         return ""
     column, cell = max(pairs, key=lambda pair: heat(pair[1].metric, pair[0].gain))
@@ -47,10 +49,10 @@ def exposed(record: Record, found: Iterable[MatrixCell]) -> str:
     )
 
 
-def blocks(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def blocks(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """A table per attack and victim: columns in lines, setups across."""
-    made: list[Block] = []
-    for line in group(found, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
+    tables: list[Block] = []
+    for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
         known = {cell.setup: {c.name: c for c in columns(record, cell)} for cell in line}
         known = {setup: entries for setup, entries in known.items() if entries}
         if not known:
@@ -65,13 +67,13 @@ def blocks(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
         first = line[0]
         what = f"{first.metric} per column ({first.measure.direction})"
         caption = f"{first.attack}: {first.about}. {what}, and the way to perfect."
-        made.append(Table(caption, head, rows, [line[0].target] * len(rows)))
-    return [Text("The most exposed columns of the first setup come first."), *made] if made else []
+        tables.append(Table(caption, head, rows, [line[0].target] * len(rows)))
+    return [Text("The most exposed columns of the first setup come first."), *tables] if tables else []
 
 
-def table(found: Sequence[ColumnLeak], metric: str) -> Table:
+def table(leaks: Sequence[ColumnLeak], metric: str) -> Table:
     """One cell's columns."""
-    rows: list[list[Entry]] = [[c.name, c.value, c.baseline, percent(c.gain)] for c in found]
+    rows: list[list[Entry]] = [[leak.name, leak.value, leak.baseline, percent(leak.gain)] for leak in leaks]
     return Table("Per column, the most exposed first.", ["column", metric, "baseline", "way to perfect"], rows)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.blocks import Block, Section, Table, Text, counted, figure, interval, percent
-from cutlayer.report.cells import MatrixCell, cells
+from cutlayer.report.cells import MatrixCell, cells_of
 from cutlayer.report.costs import costs
 from cutlayer.report.engineer import KEY, key_of
 from cutlayer.report.html import page, sections
@@ -39,10 +39,10 @@ class Comparison:
 
 def compare(a: Record, b: Record) -> Comparison:
     """Match cells by setup, attack, attacker and victim."""
-    first, second = ({key_of(cell): cell for cell in cells(record)} for record in (a, b))
+    first, second = ({key_of(cell): cell for cell in cells_of(record)} for record in (a, b))
     both = [_pair(cell, second[key]) for key, cell in first.items() if key in second]
     only_a, only_b = (
-        [_named(key) for key in one if key not in other] for one, other in ((first, second), (second, first))
+        [_named(key) for key in these if key not in those] for these, those in ((first, second), (second, first))
     )
     return Comparison((a.title, b.title), both, only_a, only_b, _setups(a, b))
 
@@ -52,11 +52,11 @@ def _named(key: tuple[str, ...]) -> dict[str, str]:
 
 
 def _pair(a: MatrixCell, b: MatrixCell) -> dict[str, Any]:
-    made: dict[str, Any] = {**_named(key_of(a)), "who": a.about, "setup": a.setup}
-    made |= {"status_a": a.status, "status_b": b.status, "metric": a.metric or b.metric}
+    pair: dict[str, Any] = {**_named(key_of(a)), "who": a.about, "setup": a.setup}
+    pair |= {"status_a": a.status, "status_b": b.status, "metric": a.metric or b.metric}
     for side, cell in (("a", a), ("b", b)):
         value = cell.value if cell.done else None
-        made |= {
+        pair |= {
             f"value_{side}": value.mean if value else None,
             f"low_{side}": value.low if value else None,
             f"high_{side}": value.high if value else None,
@@ -64,10 +64,10 @@ def _pair(a: MatrixCell, b: MatrixCell) -> dict[str, Any]:
             f"advantage_{side}": cell.gain.mean if cell.done else None,
         }
     alike = bool(a.done and b.done) and a.metric == b.metric
-    made["difference"] = b.value.mean - a.value.mean if alike else None
-    made["advantage_difference"] = b.gain.mean - a.gain.mean if a.done and b.done else None
-    made["overlap"] = overlap(a.value, b.value) if alike else None
-    return made
+    pair["difference"] = b.value.mean - a.value.mean if alike else None
+    pair["advantage_difference"] = b.gain.mean - a.gain.mean if a.done and b.done else None
+    pair["overlap"] = overlap(a.value, b.value) if alike else None
+    return pair
 
 
 def overlap(a: Estimate, b: Estimate) -> bool | None:
@@ -80,7 +80,7 @@ def overlap(a: Estimate, b: Estimate) -> bool | None:
 def _setups(a: Record, b: Record) -> list[dict[str, Any]]:
     """Utility and bytes of the setups that both have."""
     first, second = costs(a), costs(b)
-    made = []
+    entries = []
     for setup in first:
         if setup not in second:
             continue
@@ -89,41 +89,44 @@ def _setups(a: Record, b: Record) -> list[dict[str, Any]]:
             old, new = (_whole(key, side[setup][key]) for side in (first, second))
             known = old is not None and new is not None
             entry |= {f"{key}_a": old, f"{key}_b": new, f"{key}_difference": new - old if known else None}  # type: ignore[operator]
-        made.append(entry)
-    return made
+        entries.append(entry)
+    return entries
 
 
 def _whole(key: str, value: float | None) -> float | int | None:
     return round(value) if value is not None and key == "bytes" else value
 
 
-def summary(made: Comparison) -> str:
+def summary(comparison: Comparison) -> str:
     """One sentence."""
-    count = len(made.moved)
+    count = len(comparison.moved)
     moved = f"{count} of them with intervals that do not meet" if count else "none with intervals apart"
     return (
-        f"{counted(len(made.cells), 'cell')} in both, {moved}; {len(made.only_a)} only in the first, "
-        f"{len(made.only_b)} only in the second."
+        f"{counted(len(comparison.cells), 'cell')} in both, {moved}; {len(comparison.only_a)} only in the first, "
+        f"{len(comparison.only_b)} only in the second."
     )
 
 
-def tables(made: Comparison) -> list[Table]:
+def tables(comparison: Comparison) -> list[Table]:
     """The comparison as tables."""
     head = ["setup", "attack", "who", "measured by", "first", "interval", "second", "interval", "difference"]
     head += ["intervals meet", "baselines", "way to perfect"]
-    rows = [_line(cell) for cell in made.cells]
-    both = Table("Cells in both studies.", head, rows, [cell["target"] for cell in made.cells])
-    costs_ = Table(
+    rows = [_line(cell) for cell in comparison.cells]
+    both = Table("Cells in both studies.", head, rows, [cell["target"] for cell in comparison.cells])
+    spending = Table(
         "Utility and bytes of the setups in both studies.",
         ["setup", "utility, first", "second", "difference", "bytes, first", "second", "difference"],
-        [[setup["setup"], *(setup[f"{k}_{s}"] for k in ("accuracy", "bytes") for s in SIDES)] for setup in made.setups],
+        [
+            [setup["setup"], *(setup[f"{k}_{s}"] for k in ("accuracy", "bytes") for s in SIDES)]
+            for setup in comparison.setups
+        ],
     )
     lists = [
         Table(f"Only in the {name} study.", KEY, [[entry[key] for key in KEY] for entry in entries])
-        for name, entries in (("first", made.only_a), ("second", made.only_b))
+        for name, entries in (("first", comparison.only_a), ("second", comparison.only_b))
         if entries
     ]
-    return [both, costs_, *lists]
+    return [both, spending, *lists]
 
 
 def _line(cell: dict[str, Any]) -> list[Any]:
@@ -138,8 +141,8 @@ def _line(cell: dict[str, Any]) -> list[Any]:
     return [*row, " and ".join(way or "–" for way in ways)]
 
 
-def compare_html(made: Comparison) -> str:
+def compare_html(comparison: Comparison) -> str:
     """One page that needs nothing else."""
-    blocks: list[Block] = [Text(summary(made), strong=True), *tables(made)]
-    title = f"{made.titles[0]} and {made.titles[1]}, side by side"
+    blocks: list[Block] = [Text(summary(comparison), strong=True), *tables(comparison)]
+    title = f"{comparison.titles[0]} and {comparison.titles[1]}, side by side"
     return page(title, template="compare.html", body=sections([Section("compare", "First and second", blocks)]))

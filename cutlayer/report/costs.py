@@ -14,16 +14,18 @@ HEAD = ("setup", "utility", "bytes per training", "bytes per step", "seconds per
 
 def costs(record: Record) -> dict[str, dict[str, float | None]]:
     """Means over seeds, by setup: the model's utility, bytes and seconds."""
-    made = {}
+    spending = {}
     for setup, seeds in per_run(record).items():
         means = {key: estimate(row[key] for row in seeds.values()) for key in ("accuracy", *COSTS)}
-        made[setup_name(*setup)] = {key: None if found is None else found.mean for key, found in means.items()}
-    return made
+        spending[setup_name(*setup)] = {key: None if mean is None else mean.mean for key, mean in means.items()}
+    return spending
 
 
-def table(made: Mapping[str, Mapping[str, float | None]]) -> Table:
+def table(spending: Mapping[str, Mapping[str, float | None]]) -> Table:
     """One line per setup."""
-    rows = [[setup, entry["accuracy"], *(_whole(key, entry[key]) for key in COSTS)] for setup, entry in made.items()]
+    rows = [
+        [setup, entry["accuracy"], *(_whole(key, entry[key]) for key in COSTS)] for setup, entry in spending.items()
+    ]
     return Table("What each setup costs, mean over seeds; without the time of the attacks.", HEAD, rows)
 
 
@@ -31,24 +33,24 @@ def _whole(key: str, value: float | None) -> Entry:
     return round(value) if value is not None and "bytes" in key else value
 
 
-def cap(found: Sequence[MatrixCell]) -> list[tuple[float, float]]:
+def cap(cells: Sequence[MatrixCell]) -> list[tuple[float, float]]:
     """(accuracy, error) at each strength of one defence under one attack; CAP is the mean of their products.
 
     FedAdOb, Definition 2: CAP = 1/m sum over strengths s of Acc(s) Rerr(s), in fractions.
     """
     points = []
-    for cell in found:
+    for cell in cells:
         if cell.accuracy is not None:
             points.append((cell.accuracy.mean, cell.measure.error(cell.value.mean)))
     return points
 
 
-def cap_table(record: Record, found: Sequence[MatrixCell]) -> Table | None:
+def cap_table(record: Record, cells: Sequence[MatrixCell]) -> Table | None:
     """CAP of every defence under every attack that reconstructs; with DCS where the record holds it."""
     rows: list[list[Entry]] = []
     names = []
-    with_dcs = any(extras(record, cell, "dcs") for cell in found)
-    done = [cell for cell in found if cell.done and cell.target is not Target.OUTCOME]
+    with_dcs = any(extras(record, cell, "dcs") for cell in cells)
+    done = [cell for cell in cells if cell.done and cell.target is not Target.OUTCOME]
     for line in group(done, lambda cell: (cell.target, cell.attack, cell.attacker, cell.victim)).values():
         for defence, sweep in group(line, lambda cell: cell.defence).items():
             points = cap(sweep)

@@ -38,8 +38,8 @@ def detail(record: Record, cell: MatrixCell) -> list[Block]:
     facts += [(name, first[key]) for name, key in (("note", "detail"), ("paper", "paper")) if first[key]]
     blocks.append(Table("About this cell.", ("what", "value"), facts))
     blocks.append(Table("Per seed.", SEED_HEAD, [_seed(cell, row) for row in cell.rows]))
-    if found := columns.columns(record, cell):
-        blocks.append(columns.table(found, cell.metric))
+    if leaks := columns.columns(record, cell):
+        blocks.append(columns.table(leaks, cell.metric))
     if curves := extras(record, cell, "roc"):
         blocks.append(rates(curves))
     if pictures := extras(record, cell, "images"):

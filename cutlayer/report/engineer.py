@@ -1,4 +1,4 @@
-"""The second half of a report, for whoever must act on it: trade-offs, the matrix, images, costs, how to repeat."""
+"""The second half of a report, for those who must act on it: trade-offs, the matrix, images, costs, how to repeat."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import MatrixCell, cells, estimate, extras, group, matrix, threats
+from cutlayer.report.cells import MatrixCell, cells_of, estimate, extras, group, matrix, threats
 from cutlayer.report.detail import detail
 from cutlayer.report.record import Record
 
@@ -48,40 +48,42 @@ KEY = ("defence", "strength", "attack", "target", "attacker", "victim")
 
 def sections(record: Record) -> list[Section]:
     """All of the second half; parts that the record holds nothing of are left out."""
-    found = cells(record)
-    made = [
-        Section("trade-off", "Utility against leakage", trade_offs(found)),
-        Section("matrix", "Every attack against every setup", the_matrix(record, found)),
-        Section("columns", "Which columns leak", [*columns.blocks(record, found), *together(record, found)]),
-        Section("images", "Originals and reconstructions", pictures(record, found)),
-        Section("roc", "The few who are exposed", curves(record, found)),
+    cells = cells_of(record)
+    parts = [
+        Section("trade-off", "Utility against leakage", trade_offs(cells)),
+        Section("matrix", "Every attack against every setup", the_matrix(record, cells)),
+        Section("columns", "Which columns leak", [*columns.blocks(record, cells), *together(record, cells)]),
+        Section("images", "Originals and reconstructions", pictures(record, cells)),
+        Section("roc", "The few who are exposed", curves(record, cells)),
         Section("costs", "Bytes and time", spent(record)),
-        Section("cap", "CAP", [table] if (table := costs.cap_table(record, found)) else []),
+        Section("cap", "CAP", [table] if (table := costs.cap_table(record, cells)) else []),
         Section("repeat", "To repeat it", repeat(record)),
     ]
-    return [section for section in made if section.blocks]
+    return [section for section in parts if section.blocks]
 
 
-def trade_offs(found: Sequence[MatrixCell]) -> list[Block]:
+def trade_offs(cells: Sequence[MatrixCell]) -> list[Block]:
     """A figure per threat."""
-    made: list[Block] = []
-    for threat in threats(found):
-        these = [cell for cell in found if cell.target == threat]
-        if views := figures.trade_off(these):
+    plots: list[Block] = []
+    for threat in threats(cells):
+        threatening = [cell for cell in cells if cell.target == threat]
+        if views := figures.trade_off(threatening):
             caption = (
                 f"Threat to {threat}: better setups stand higher and further to the left. Curves join the strengths of "
                 "one defence; bars are 95% intervals; at the dashed line an attack learns nothing."
             )
-            made.append(Figure(f"trade-off-{threat}", caption, views, listing(these, "The same figures."), threat))
-    return made
+            plots.append(
+                Figure(f"trade-off-{threat}", caption, views, listing(threatening, "The same figures."), threat)
+            )
+    return plots
 
 
-def listing(found: Sequence[MatrixCell], caption: str) -> Table:
+def listing(cells: Sequence[MatrixCell], caption: str) -> Table:
     """One line per cell."""
     head = ["setup", "attack", "who", "measured by", "figure", "95% interval", "baseline", "way to perfect"]
     head += ["model's utility", "attacker knows"]
     rows: list[list[Entry]] = []
-    for cell in found:
+    for cell in cells:
         row: list[Entry] = [cell.setup, cell.attack, cell.about]
         if cell.done:
             row += [cell.metric, cell.value.mean, interval(cell.value), cell.baseline, percent(cell.gain.mean)]
@@ -89,21 +91,21 @@ def listing(found: Sequence[MatrixCell], caption: str) -> Table:
         else:
             reason = f"{cell.status}: {cell.first['reason']}" if cell.first["reason"] else cell.status
             rows.append([*row, reason, *BLANK])
-    return Table(caption, head, rows, [cell.target for cell in found])
+    return Table(caption, head, rows, [cell.target for cell in cells])
 
 
-def the_matrix(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def the_matrix(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """The heat map, and the same as a list."""
-    if not found:
+    if not cells:
         return [Text("There are no findings.")]
-    setups, lines = matrix(found)
+    setups, lines = matrix(cells)
     caption = (
         "Each cell: the attack's figure, and beneath it its baseline and how far it got from there to perfect; the "
         "colour says the same. Open a cell for its detail."
     )
-    details = {key_of(cell): detail(record, cell) for cell in found}
-    made = Matrix(caption, setups, [(head, [line.get(setup) for setup in setups]) for head, line in lines], details)
-    return [made, Table(**{**vars(listing(found, "All cells as a list.")), "folded": True})]
+    details = {key_of(cell): detail(record, cell) for cell in cells}
+    heat_map = Matrix(caption, setups, [(head, [line.get(setup) for setup in setups]) for head, line in lines], details)
+    return [heat_map, Table(**{**vars(listing(cells, "All cells as a list.")), "folded": True})]
 
 
 def key_of(cell: MatrixCell) -> tuple[str, ...]:
@@ -111,14 +113,14 @@ def key_of(cell: MatrixCell) -> tuple[str, ...]:
     return tuple(str(getattr(cell, key)) for key in KEY)
 
 
-def together(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def together(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """Correlations of columns with each other, in truth and as guessed."""
-    views = figures.correlations(record, found)
+    views = figures.correlations(record, cells)
     if not views:
         return []
     rows: list[list[Entry]] = []
     names = []
-    for cell in found:
+    for cell in cells:
         if known := extras(record, cell, "correlations"):
             off = [np.abs(np.array(pair["truth"]) - np.array(pair["guess"])).mean() for _, pair in known]
             rows.append([cell.setup, cell.attack, cell.about, float(np.mean(off)), len(known)])
@@ -129,10 +131,10 @@ def together(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
     return [Figure("correlations", caption, views, table, names[0] if len(set(names)) == 1 else "")]
 
 
-def pictures(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def pictures(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """Per attack and victim: the originals, then a line per setup."""
-    made: list[Block] = []
-    for line in group(found, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
+    blocks: list[Block] = []
+    for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
         known = [(cell, extras(record, cell, "images")[0]) for cell in line if extras(record, cell, "images")]
         if not known:
             continue
@@ -146,22 +148,29 @@ def pictures(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
             f"{line[0].attack}: {line[0].about}. What the attacker made of the first images, seed {known[0][1][0]}."
         )
         table = listing([cell for cell, _ in known], "Figures over all attacked rows.")
-        made.append(Pictures(caption, shown, table, line[0].target))
-    return made
+        blocks.append(Pictures(caption, shown, table, line[0].target))
+    return blocks
 
 
-def curves(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def curves(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """ROC curves, and true positives at few false ones."""
-    views = figures.roc(record, [cell for cell in found if cell.done])
+    views = figures.roc(record, [cell for cell in cells if cell.done])
     if not views:
         return []
     head = ["attack", "who", "setup", "true positives at 1% false positives", "at 0.1%", "baselines", "seeds"]
     rows: list[list[Entry]] = []
     names = []
-    for cell in found:
+    for cell in cells:
         if known := extras(record, cell, "roc"):
-            one, tenth = (estimate(curve[key] for _, curve in known) for key in ("tpr_at_1", "tpr_at_01"))
-            row = [cell.attack, cell.about, cell.setup, with_interval(one), with_interval(tenth), "0.01 and 0.001"]
+            hundredth, thousandth = (estimate(curve[key] for _, curve in known) for key in ("tpr_at_1", "tpr_at_01"))
+            row = [
+                cell.attack,
+                cell.about,
+                cell.setup,
+                with_interval(hundredth),
+                with_interval(thousandth),
+                "0.01 and 0.001",
+            ]
             rows.append([*row, len(known)])
             names.append(cell.target)
     caption = (
@@ -174,10 +183,10 @@ def curves(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
 
 def spent(record: Record) -> list[Block]:
     """Bytes and seconds."""
-    made = costs.costs(record)
-    views = figures.bars(made, COSTS)
+    spending = costs.costs(record)
+    views = figures.bars(spending, COSTS)
     caption = "What each setup costs: bytes across the cut and seconds, mean over seeds."
-    return [Figure("costs", caption, views, costs.table(made))] if views else []
+    return [Figure("costs", caption, views, costs.table(spending))] if views else []
 
 
 def repeat(record: Record) -> list[Block]:
@@ -188,13 +197,13 @@ def repeat(record: Record) -> list[Block]:
             rows += [(f"party {_party(party)[0]}", _party(party)[1]) for party in value]
         elif key not in ("notes", "setup_notes"):
             rows.append((WORDS.get(key, key.replace("_", " ")), _spelled(value)))
-    made: list[Block] = [Items([record.command], code=True)] if record.command else []
-    made += [Table("What was audited.", ("what", "value"), rows)] if rows else []
+    blocks: list[Block] = [Items([record.command], code=True)] if record.command else []
+    blocks += [Table("What was audited.", ("what", "value"), rows)] if rows else []
     if notes := record.facts.get("notes"):
-        made.append(Items([f"Note: {note}" for note in notes]))
+        blocks.append(Items([f"Note: {note}" for note in notes]))
     if record.versions:
-        made.append(Table("Versions.", ("package", "version"), [(k, str(v)) for k, v in record.versions.items()]))
-    return made
+        blocks.append(Table("Versions.", ("package", "version"), [(k, str(v)) for k, v in record.versions.items()]))
+    return blocks
 
 
 def _party(party: Any) -> tuple[str, str]:

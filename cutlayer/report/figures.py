@@ -27,18 +27,18 @@ WORST = "worst attack"
 
 def style(defences: Sequence[str]) -> dict[str, Look]:
     """Colour, symbol and dash of every defence; undefended is in the colour of the text."""
-    made = {"none": ("@ink", "circle", "solid")}
+    looks = {"none": ("@ink", "circle", "solid")}
     for i, name in enumerate(d for d in unique(defences) if d != "none"):
-        made[name] = (COLOURS[i % len(COLOURS)], SYMBOLS[i % len(SYMBOLS)], DASHES[i // len(COLOURS) % len(DASHES)])
-    return made
+        looks[name] = (COLOURS[i % len(COLOURS)], SYMBOLS[i % len(SYMBOLS)], DASHES[i // len(COLOURS) % len(DASHES)])
+    return looks
 
 
-def trade_off(found: Sequence[MatrixCell]) -> dict[str, View]:
+def trade_off(cells: Sequence[MatrixCell]) -> dict[str, View]:
     """Utility against leakage under one threat: the worst attack first, then each attack in its own metric."""
-    done = [cell for cell in found if cell.done and cell.accuracy is not None]
+    done = [cell for cell in cells if cell.done and cell.accuracy is not None]
     looks = style([cell.defence for cell in done])
     setups = group(done, lambda cell: (cell.defence, cell.strength))
-    tops = [top for these in setups.values() if (top := worst(these)) is not None]
+    tops = [top for attacks in setups.values() if (top := worst(attacks)) is not None]
     views = {WORST: _view(_curves(tops, looks, way=True), _axes(tops, way=True))} if tops else {}
     for line in group(done, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
         name = f"{line[0].attack}: {line[0].about}"
@@ -46,11 +46,9 @@ def trade_off(found: Sequence[MatrixCell]) -> dict[str, View]:
     return views
 
 
-def _curves(
-    found: Sequence[MatrixCell], looks: Mapping[str, tuple[str, str, str]], *, way: bool
-) -> list[dict[str, Any]]:
+def _curves(cells: Sequence[MatrixCell], looks: Mapping[str, Look], *, way: bool) -> list[dict[str, Any]]:
     traces = []
-    for defence, sweep in group(found, lambda cell: cell.defence).items():
+    for defence, sweep in group(cells, lambda cell: cell.defence).items():
         colour, symbol, dash = looks[defence]
         across = [_scaled(cell.gain, 100) if way else cell.value for cell in sweep]
         up = [cell.accuracy or Estimate(0.0, None, None) for cell in sweep]
@@ -75,14 +73,14 @@ def _hover(cell: MatrixCell) -> str:
     return f"{cell.setup}: {cell.attack}, {cell.about}"
 
 
-def _scaled(found: Estimate, by: float) -> Estimate:
-    low, high = (None if end is None else by * end for end in (found.low, found.high))
-    return Estimate(by * found.mean, low, high)
+def _scaled(estimate: Estimate, by: float) -> Estimate:
+    low, high = (None if end is None else by * end for end in (estimate.low, estimate.high))
+    return Estimate(by * estimate.mean, low, high)
 
 
-def _bars(found: Sequence[Estimate], colour: str) -> dict[str, Any]:
-    plus = [0.0 if e.high is None else max(0.0, e.high - e.mean) for e in found]
-    minus = [0.0 if e.low is None else max(0.0, e.mean - e.low) for e in found]
+def _bars(estimates: Sequence[Estimate], colour: str) -> dict[str, Any]:
+    plus = [0.0 if estimate.high is None else max(0.0, estimate.high - estimate.mean) for estimate in estimates]
+    minus = [0.0 if estimate.low is None else max(0.0, estimate.mean - estimate.low) for estimate in estimates]
     return {
         "type": "data",
         "symmetric": False,
@@ -94,14 +92,14 @@ def _bars(found: Sequence[Estimate], colour: str) -> dict[str, Any]:
     }
 
 
-def _axes(found: Sequence[MatrixCell], *, way: bool) -> dict[str, Any]:
-    first = found[0]
+def _axes(cells: Sequence[MatrixCell], *, way: bool) -> dict[str, Any]:
+    first = cells[0]
     utility = escape(Utility.title_of(first.done[0]["utility_metric"]), quote=False)
-    baseline = 0.0 if way else mean(cell.baseline for cell in found)
+    baseline = 0.0 if way else mean(cell.baseline for cell in cells)
     less = first.measure.less_is_more and not way
     leak = "way from baseline to perfect, %" if way else f"{first.measure.name} of the attack"
     lines = [_dashed(baseline)]
-    if not way and (low := min(c.baseline for c in found)) < (high := max(c.baseline for c in found)):
+    if not way and (low := min(c.baseline for c in cells)) < (high := max(c.baseline for c in cells)):
         lines.append(
             {**_dashed(low), "type": "rect", "x1": high, "fillcolor": "@line", "opacity": 0.4, "layer": "below"}
         )
@@ -119,11 +117,11 @@ def _dashed(at: float) -> dict[str, Any]:
     return {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def roc(record: Record, found: Sequence[MatrixCell]) -> dict[str, View]:
+def roc(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]:
     """True against false positives, a view per attack; the first seed that has a curve is drawn."""
     views = {}
-    looks = style([cell.setup for cell in found])
-    for line in group(found, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
+    looks = style([cell.setup for cell in cells])
+    for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
         curves = [(cell, extras(record, cell, "roc")) for cell in line]
         traces = [_roc(cell, known[0][1], looks[cell.setup]) for cell, known in curves if known]
         if traces:
@@ -153,10 +151,10 @@ def _roc(cell: MatrixCell, curve: Mapping[str, Any], look: Look) -> dict[str, An
     }
 
 
-def correlations(record: Record, found: Sequence[MatrixCell]) -> dict[str, View]:
+def correlations(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]:
     """How columns go together, in truth and as guessed: a view per attack and setup, of the first seed."""
     views = {}
-    for cell in found:
+    for cell in cells:
         if known := extras(record, cell, "correlations"):
             sides = (("truth", "in truth", "x"), ("guess", "as guessed", "x2"))
             traces = [
@@ -173,11 +171,11 @@ def correlations(record: Record, found: Sequence[MatrixCell]) -> dict[str, View]
     return views
 
 
-def bars(made: Mapping[str, Mapping[str, float | None]], titles: Mapping[str, str]) -> dict[str, View]:
+def bars(spending: Mapping[str, Mapping[str, float | None]], titles: Mapping[str, str]) -> dict[str, View]:
     """One bar per setup, a view per cost."""
     views = {}
     for key, title in titles.items():
-        known = {escape(setup, quote=False): entry[key] for setup, entry in made.items() if entry[key] is not None}
+        known = {escape(setup, quote=False): entry[key] for setup, entry in spending.items() if entry[key] is not None}
         if known:
             trace: dict[str, Any] = {"type": "bar", "orientation": "h", "y": list(known), "x": list(known.values())}
             trace |= {"marker": {"color": COLOURS[0]}, "texttemplate": "%{x:.3s}", "hoverinfo": "x+y"}

@@ -39,10 +39,12 @@ SHORT = {Status.DOES_NOT_APPLY: "n/a", Status.FAILED: "failed", Status.MISSING: 
 def html(record: Record) -> str:
     """Return the whole page."""
     first, second = officer.sections(record), engineer.sections(record)
-    figures = {block.name: dict(block.views) for part in second for block in part.blocks if isinstance(block, Figure)}
+    figures = {
+        block.name: dict(block.views) for section in second for block in section.blocks if isinstance(block, Figure)
+    }
     return page(
         record.title,
-        toc="".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in (*first, *second)),
+        toc="".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in (*first, *second)),
         officer=sections(first),
         engineer=sections(second),
         filter="".join(_filter(threat) for threat in ("all", *Target)),
@@ -88,46 +90,45 @@ def embedded(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def sections(made: Sequence[Section]) -> str:
+def sections(parts: Sequence[Section]) -> str:
     """Sections in order."""
     return "\n".join(
-        f'<section id="{s.name}" aria-labelledby="{s.name}-title"><h3 id="{s.name}-title">{escape(s.title)}</h3>\n'
-        + "\n".join(map(block, s.blocks))
-        + "</section>"
-        for s in made
+        f'<section id="{part.name}" aria-labelledby="{part.name}-title">'
+        f'<h3 id="{part.name}-title">{escape(part.title)}</h3>\n' + "\n".join(map(block, part.blocks)) + "</section>"
+        for part in parts
     )
 
 
-def block(made: Block) -> str:
+def block(content: Block) -> str:
     """One block."""
-    match made:
+    match content:
         case Text():
-            return f"<p{' class=strong' if made.strong else ''}>{escape(made.text)}</p>"
+            return f"<p{' class=strong' if content.strong else ''}>{escape(content.text)}</p>"
         case Items(code=True):
-            return "".join(f"<pre><code>{escape(item)}</code></pre>" for item in made.items)
+            return "".join(f"<pre><code>{escape(item)}</code></pre>" for item in content.items)
         case Items():
-            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in made.items) + "</ul>"
+            return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in content.items) + "</ul>"
         case Table():
-            return _folded(made) if made.folded else table(made)
+            return _folded(content) if content.folded else table(content)
         case Figure():
-            return _figure(made)
+            return _figure(content)
         case Pictures():
-            return _pictures(made)
+            return _pictures(content)
         case Matrix():
-            return _matrix(made)
+            return _matrix(content)
 
 
-def table(made: Table) -> str:
+def table(content: Table) -> str:
     """A real table, the first column as headings of its lines; wide ones scroll."""
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in made.head)
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in content.head)
     lines = []
-    for number, row in enumerate(made.rows):
-        threat = f' data-threat="{escape(made.threats[number])}"' if made.threats else ""
+    for number, row in enumerate(content.rows):
+        threat = f' data-threat="{escape(content.threats[number])}"' if content.threats else ""
         first = f'<th scope="row">{_entry(row[0])}</th>' if row else ""
         lines.append(f"<tr{threat}>{first}{''.join(_td(value) for value in row[1:])}</tr>")
     return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{escape(made.caption)}"><table>'
-        f"<caption>{escape(made.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="wide" role="region" tabindex="0" aria-label="{escape(content.caption)}"><table>'
+        f"<caption>{escape(content.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
@@ -141,35 +142,37 @@ def _entry(value: Entry) -> str:
     return figure(value) if value is None else f'<data value="{value!r}">{figure(value)}</data>'
 
 
-def _folded(made: Table) -> str:
-    return f"<details><summary>{escape(made.caption)}</summary>{table(made)}</details>"
+def _folded(content: Table) -> str:
+    return f"<details><summary>{escape(content.caption)}</summary>{table(content)}</details>"
 
 
-def _figure(made: Figure) -> str:
-    names = list(made.views)
+def _figure(content: Figure) -> str:
+    names = list(content.views)
     options = "".join(f'<option value="{n}">{escape(name)}</option>' for n, name in enumerate(names))
-    chooser = f'<label class="chooser">Show <select data-figure="{made.name}">{options}</select></label>'
-    label = escape(f"{made.caption} The data table below holds the same figures.")
+    chooser = f'<label class="chooser">Show <select data-figure="{content.name}">{options}</select></label>'
+    label = escape(f"{content.caption} The data table below holds the same figures.")
     return (
-        f"<figure{_threat(made.threat)}><figcaption>{escape(made.caption)}</figcaption>{chooser if names[1:] else ''}"
-        f'<div class="plot" id="plot-{made.name}" data-figure="{made.name}" role="img" aria-label="{label}"></div>'
-        f'<details class="data"><summary>Data table</summary>{table(made.table)}</details></figure>'
+        f"<figure{_threat(content.threat)}><figcaption>{escape(content.caption)}</figcaption>"
+        f"{chooser if names[1:] else ''}"
+        f'<div class="plot" id="plot-{content.name}" data-figure="{content.name}" role="img" '
+        f'aria-label="{label}"></div>'
+        f'<details class="data"><summary>Data table</summary>{table(content.table)}</details></figure>'
     )
 
 
-def _pictures(made: Pictures) -> str:
+def _pictures(content: Pictures) -> str:
     rows = []
-    for name, images in made.lines:
+    for name, images in content.lines:
         shown = "".join(
             f'<td><img src="data:image/png;base64,{escape(image)}" alt="{escape(f"{name}, image {n}")}"></td>'
             for n, image in enumerate(images, start=1)
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{shown}</tr>')
-    caption = escape(made.caption)
+    caption = escape(content.caption)
     return (
-        f'<figure class="pictures"{_threat(made.threat)}><div class="wide" role="region" tabindex="0" '
+        f'<figure class="pictures"{_threat(content.threat)}><div class="wide" role="region" tabindex="0" '
         f'aria-label="{caption}"><table><caption>{caption}</caption><tbody>{"".join(rows)}</tbody></table></div>'
-        f'<details class="data"><summary>Data table</summary>{table(made.table)}</details></figure>'
+        f'<details class="data"><summary>Data table</summary>{table(content.table)}</details></figure>'
     )
 
 
@@ -182,11 +185,11 @@ def _filter(threat: str) -> str:
     return f'<button type="button" data-show="{threat}" aria-pressed="{pressed}">{threat}</button>'
 
 
-def _matrix(made: Matrix) -> str:
-    head = "".join(f'<th scope="col">{escape(setup)}</th>' for setup in made.setups)
+def _matrix(content: Matrix) -> str:
+    head = "".join(f'<th scope="col">{escape(setup)}</th>' for setup in content.setups)
     lines: list[str] = []
     templates: list[str] = []
-    for first, line in made.lines:
+    for first, line in content.lines:
         tds = []
         for cell in line:
             if cell is None:
@@ -194,12 +197,12 @@ def _matrix(made: Matrix) -> str:
                 continue
             name = f"cell-{len(templates)}"
             title = f"<h4>{escape(f'{cell.attack} against {cell.setup}')}</h4>"
-            inside = "".join(map(block, made.details[engineer.key_of(cell)]))
+            inside = "".join(map(block, content.details[engineer.key_of(cell)]))
             templates.append(f'<template id="{name}">{title}{inside}</template>')
             tds.append(f"<td>{_button(cell, name)}</td>")
         where = f'{escape(first.attack)}<br><span class="about">{escape(first.about)}</span>'
         lines.append(f'<tr data-threat="{first.target}"><th scope="row">{where}</th>{"".join(tds)}</tr>')
-    caption = escape(made.caption)
+    caption = escape(content.caption)
     return (
         f'<p><a class="skip" href="#after-matrix">Skip the matrix</a></p><div class="wide" role="region" tabindex="0" '
         f'aria-label="Matrix"><table class="matrix"><caption>{caption}</caption><thead><tr><th scope="col">attack</th>'
@@ -220,9 +223,9 @@ def _button(cell: MatrixCell, name: str) -> str:
         f"{start}{cell.metric} {figure(cell.value.mean)}, baseline {figure(cell.baseline)}, interval "
         f"{interval(cell.value)}, {percent(cell.gain.mean)} of the way to perfect, {cell.standing.value}"
     )
-    some = ' <abbr title="some seeds gave no figure">*</abbr>' if cell.gaps else ""
+    mark = ' <abbr title="some seeds gave no figure">*</abbr>' if cell.gaps else ""
     return (
         f'<button type="button" class="cell" data-detail="{name}" aria-label="{label}" '
-        f'style="--heat: {cell.heat:.3f}"><data value="{cell.value.mean!r}">{figure(cell.value.mean)}</data>{some}'
+        f'style="--heat: {cell.heat:.3f}"><data value="{cell.value.mean!r}">{figure(cell.value.mean)}</data>{mark}'
         f'<span class="base">vs {figure(cell.baseline)}, {percent(cell.gain.mean)}</span></button>'
     )

@@ -23,8 +23,8 @@ def markdown(record: Record) -> str:
         lines += [f"## {audience}", ""]
         for section in sections:
             lines += [f"### {plain(section.title)}", ""]
-            for made in section.blocks:
-                lines += [*_block(made), ""]
+            for block in section.blocks:
+                lines += [*_block(block), ""]
     lines += [f"cutlayer {__version__}. A simulation: all parties ran in one process.", ""]
     return "\n".join(lines)
 
@@ -34,24 +34,24 @@ def plain(text: str) -> str:
     return SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
-def _block(made: Block) -> list[str]:
-    match made:
+def _block(block: Block) -> list[str]:
+    match block:
         case Text():
-            return [f"**{plain(made.text)}**" if made.strong else plain(made.text)]
+            return [f"**{plain(block.text)}**" if block.strong else plain(block.text)]
         case Items(code=True):
-            return [f"    {line}" for item in made.items for line in item.splitlines()]
+            return [f"    {line}" for item in block.items for line in item.splitlines()]
         case Items():
-            return [f"- {plain(item)}" for item in made.items]
+            return [f"- {plain(item)}" for item in block.items]
         case Table():
-            return _table(made.caption, made.head, made.rows)
+            return _table(block.caption, block.head, block.rows)
         case Figure():
-            return [plain(made.caption), "", *_block(made.table)]
+            return [plain(block.caption), "", *_block(block.table)]
         case Pictures():
-            return [plain(f"{made.caption} The pictures are in report.html."), "", *_block(made.table)]
+            return [plain(f"{block.caption} The pictures are in report.html."), "", *_block(block.table)]
         case Matrix():
-            head = ["attack", *made.setups]
-            rows = [[f"{first.attack}: {first.about}", *map(_cell, line)] for first, line in made.lines]
-            return _table(made.caption.removesuffix(" Open a cell for its detail."), head, rows)
+            head = ["attack", *block.setups]
+            rows = [[f"{first.attack}: {first.about}", *map(_cell, line)] for first, line in block.lines]
+            return _table(block.caption.removesuffix(" Open a cell for its detail."), head, rows)
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Entry]]) -> list[str]:

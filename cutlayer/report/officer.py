@@ -1,4 +1,4 @@
-"""The first half of a report, for whoever must answer for it: verdict, who learns what, how sure, what not."""
+"""The first half of a report, for those who must answer for it: verdict, who learns what, how sure, what not."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import MatrixCell, by_setup, cells, group, per_run, setup_name, threats, unique, worst
+from cutlayer.report.cells import MatrixCell, by_setup, cells_of, group, per_run, setup_name, threats, unique, worst
 from cutlayer.report.columns import exposed
 from cutlayer.report.record import Record
 
@@ -45,55 +45,55 @@ NEVER_TESTED = (
 
 def sections(record: Record) -> list[Section]:
     """All of the first half."""
-    found = cells(record)
-    made = [
-        Section("verdict", "Verdict", verdict(record, found)),
-        Section("who", "Who could learn what", [_who(found, threat) for threat in threats(found)] or [_nothing()]),
+    cells = cells_of(record)
+    parts = [
+        Section("verdict", "Verdict", verdict(record, cells)),
+        Section("who", "Who could learn what", [_who(cells, threat) for threat in threats(cells)] or [_nothing()]),
         Section("choice", "Recommendation", choice(record)),
-        Section("sure", "How sure we are", sure(record, found)),
+        Section("sure", "How sure we are", sure(record, cells)),
         Section("setups", "Notes on the setups", setups(record)),
-        Section("assumed", "What was assumed", assumed(found)),
-        Section("untested", "What was not tested", untested(found)),
+        Section("assumed", "What was assumed", assumed(cells)),
+        Section("untested", "What was not tested", untested(cells)),
     ]
-    return [section for section in made if section.blocks and (section.name != "choice" or record.choice is not None)]
+    return [section for section in parts if section.blocks and (section.name != "choice" or record.choice is not None)]
 
 
-def verdict(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def verdict(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """Sentences from the numbers alone."""
     blocks: list[Block] = []
     if not record.finished:
         lost = sum(row["status"] is Status.MISSING for row in record.every)
         every = len(record.every)
         blocks.append(Text(f"This study is unfinished: {lost} of {every} findings are missing.", strong=True))
-    setups = by_setup(cell for cell in found if cell.done)
+    setups = by_setup(cell for cell in cells if cell.done)
     if not setups:
         return [*blocks, Text("No attack gave a figure, so nothing can be said.", strong=True)]
     tops: list[MatrixCell] = []
     if leaks := [cell for cell in setups.get("none", []) if not cell.harmless]:
-        best = [worst(these) for these in group(leaks, lambda cell: cell.about).values()]
+        best = [worst(attacks) for attacks in group(leaks, lambda cell: cell.about).values()]
         tops = sorted([cell for cell in best if cell is not None], key=lambda cell: -cell.heat)
         parts = [f"{cell.about}, {percent(cell.heat)} of the way from guessing to perfect" for cell in tops]
         blocks.append(Text(f"Without a defence, {'; '.join(parts)}.", strong=True))
     elif "none" in setups:
         blocks.append(Text("Even without a defence, no attack was shown to beat its baseline.", strong=True))
-    blocks.append(Text(_defended(setups, by_setup(found)), strong=True))
-    column = exposed(record, [cell for cell in found if cell.setup == "none" and cell.done])
+    blocks.append(Text(_defended(setups, by_setup(cells)), strong=True))
+    column = exposed(record, [cell for cell in cells if cell.setup == "none" and cell.done])
     items = [f"Undefended, {cell.about}: {reached(cell)}." for cell in tops] + ([column] if column else [])
     return [*blocks, Items(items)] if items else blocks
 
 
 def _defended(setups: dict[str, list[MatrixCell]], every: dict[str, list[MatrixCell]]) -> str:
-    tested = {name: group_ for name, group_ in setups.items() if name != "none"}
+    tested = {name: attacks for name, attacks in setups.items() if name != "none"}
     if not tested:
         return "No defence was tested."
-    safe = [name for name, group_ in tested.items() if all(cell.harmless for cell in group_)]
+    safe = [name for name, attacks in tested.items() if all(cell.harmless for cell in attacks)]
     if safe:
         how = "holds" if len(safe) == 1 else "hold"
         rest = f"; the other {len(tested) - len(safe)} do not" if len(safe) < len(tested) else ""
         named = joined([name + _reserve(every.get(name, [])) for name in safe])
         of = counted(len(tested), "defended setup")
         return f"Of {of}, {named} {how} every tested attack within its interval of the baseline{rest}."
-    tops = {name: cell for name, group_ in tested.items() if (cell := worst(group_)) is not None}
+    tops = {name: cell for name, attacks in tested.items() if (cell := worst(attacks)) is not None}
     best = min(tops, key=lambda name: tops[name].heat)
     return (
         f"None of {counted(len(tested), 'defended setup')} holds every tested attack within its interval of the "
@@ -102,9 +102,9 @@ def _defended(setups: dict[str, list[MatrixCell]], every: dict[str, list[MatrixC
     )
 
 
-def _reserve(found: Sequence[MatrixCell]) -> str:
+def _reserve(cells: Sequence[MatrixCell]) -> str:
     """What a clean sheet does not cover: attacks that should have run on this setup and did not."""
-    lost = sum(cell.status in (Status.FAILED, Status.MISSING) for cell in found)
+    lost = sum(cell.status in (Status.FAILED, Status.MISSING) for cell in cells)
     return f" ({counted(lost, 'attack')} failed or missing)" if lost else ""
 
 
@@ -120,15 +120,15 @@ def _nothing() -> Text:
     return Text("There are no findings.")
 
 
-def _who(found: Sequence[MatrixCell], threat: Target) -> Block:
+def _who(cells: Sequence[MatrixCell], threat: Target) -> Block:
     """The worst attack per victim and setup."""
     head = ["setup", "worst attack", "measured by", "figure", "95% interval", "baseline", "baseline is"]
     head += ["way to perfect", "reading", "model's utility"]
     rows: list[list[Entry]] = []
     who: list[str] = []
-    for group_ in group((c for c in found if c.target == threat and c.done), lambda cell: cell.about).values():
-        for setup, these in by_setup(group_).items():
-            if (cell := worst(these)) is None:
+    for attacks in group((c for c in cells if c.target == threat and c.done), lambda cell: cell.about).values():
+        for setup, alike in by_setup(attacks).items():
+            if (cell := worst(alike)) is None:
                 continue
             direction = f", {cell.measure.direction}" if cell.measure.less_is_more else ""
             who.append(cell.about)
@@ -147,25 +147,31 @@ def _who(found: Sequence[MatrixCell], threat: Target) -> Block:
 
 def choice(record: Record) -> list[Block]:
     """The recommendation, or that none achieves it."""
-    made = record.choice
-    if made is None:
+    advice = record.choice
+    if advice is None:
         return [Text("No recommendation was asked for.")]
-    named = made["choice"]
+    named = advice["choice"]
     first = (
         f"Use {'no defence' if named == 'none' else named}."
         if named
         else "None of the setups tested achieves what was asked for."
     )
-    change = made["what_would_change"]
-    items = [f"Asked for: {joined(list(made['constraints'])) or 'nothing in particular'}."]
-    items += [f"Why: {made['why']}"] if made["why"] else []
-    items += [f"Runner-up: {made['runner_up']}."] if made["runner_up"] else []
+    change = advice["what_would_change"]
+    items = [f"Asked for: {joined(list(advice['constraints'])) or 'nothing in particular'}."]
+    items += [f"Why: {advice['why']}"] if advice["why"] else []
+    items += [f"Runner-up: {advice['runner_up']}."] if advice["runner_up"] else []
     items += [
         f"What would change the answer: {text}" for text in ([change] if isinstance(change, str) else change) if text
     ]
     rows = [
-        [setup_name(o["defence"], o["strength"]), o["accuracy"], _way(o["leakage"]), o["bytes"], o["seconds"]]
-        for o in made["pareto"]
+        [
+            setup_name(option["defence"], option["strength"]),
+            option["accuracy"],
+            _way(option["leakage"]),
+            option["bytes"],
+            option["seconds"],
+        ]
+        for option in advice["pareto"]
     ]
     head = ["setup", "utility", "worst leakage, way to perfect", "bytes per training", "seconds per training"]
     caption = "Setups that no other beats in utility, leakage, bytes and time at once (the Pareto front)."
@@ -176,13 +182,13 @@ def _way(leakage: float | None) -> str:
     return "–" if leakage is None else percent(leakage)
 
 
-def sure(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
+def sure(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """Seeds and intervals."""
-    counts = sorted({len(cell.done) for cell in found if cell.done})
+    counts = sorted({len(cell.done) for cell in cells if cell.done})
     seeds = joined([str(count) for count in counts], "or") or "no"
-    once = [cell for cell in found if len(cell.done) == 1]
+    once = [cell for cell in cells if len(cell.done) == 1]
     word = "seed" if counts == [1] else "seeds"
-    runs = counted(sum(len(one) for one in per_run(record).values()), "training")
+    runs = counted(sum(len(seeds_of_setup) for seeds_of_setup in per_run(record).values()), "training")
     items = [f"Figures are means over {seeds} {word}, from {runs}: each seed trains and attacks anew."]
     items.append("Intervals are 95% intervals by Student's t over seeds, paired with each seed's own baseline.")
     if once:
@@ -190,8 +196,8 @@ def sure(record: Record, found: Sequence[MatrixCell]) -> list[Block]:
             f"{counted(len(once), 'cell')} had one seed only: the interval there is over rows or batches of that "
             "seed, and does not show how another training would turn out."
         )
-    even = sum(cell.harmless for cell in found if cell.done)
-    done = sum(bool(cell.done) for cell in found)
+    even = sum(cell.harmless for cell in cells if cell.done)
+    done = sum(bool(cell.done) for cell in cells)
     items.append(f"{even} of {done} cells with a figure were not shown to be above their baseline.")
     if (rows := record.facts.get("test_rows")) is not None:
         items.append(f"Utility is measured on {rows} test rows.")
@@ -205,10 +211,10 @@ def setups(record: Record) -> list[Block]:
     return [Items(items)] if items else []
 
 
-def assumed(found: Sequence[MatrixCell]) -> list[Block]:
+def assumed(cells: Sequence[MatrixCell]) -> list[Block]:
     """Side knowledge, in words."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    for cell in found:
+    for cell in cells:
         if cell.status is Status.MISSING:
             continue
         rows[(cell.attack, cell.about, cell.first["granted"] or "nothing", cell.first["paper"])] = [cell.target]
@@ -217,15 +223,17 @@ def assumed(found: Sequence[MatrixCell]) -> list[Block]:
     return [Items(ASSUMED), Table("What each attacker was told.", head, [list(row) for row in rows], names)]
 
 
-def untested(found: Sequence[MatrixCell]) -> list[Block]:
+def untested(cells: Sequence[MatrixCell]) -> list[Block]:
     """Cells without a figure and why, then what no audit of this kind covers."""
     gaps: dict[tuple[str, str, str], list[str]] = {}
-    for cell in found:
+    for cell in cells:
         for (status, reason), count in cell.gaps.items():
             of = f" ({counted(count, 'seed')})" if len(cell.rows) > count else ""
             gaps.setdefault((status, cell.attack, reason), []).append(cell.setup + of)
-    rows = [[s, attack, joined(unique(setups)), reason] for (s, attack, reason), setups in sorted(gaps.items())]
+    rows = [
+        [status, attack, joined(unique(setups)), reason] for (status, attack, reason), setups in sorted(gaps.items())
+    ]
     head = ["state", "attack", "setups", "reason"]
     listed = [Table("Attacks without a figure.", head, rows)] if rows else [Text("Every cell has a figure.")]
-    together = any("+" in cell.attacker for cell in found)
+    together = any("+" in cell.attacker for cell in cells)
     return [*listed, Items(NEVER_TESTED[1:] if together else NEVER_TESTED)]

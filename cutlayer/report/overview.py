@@ -17,12 +17,12 @@ GAPS = {Status.DOES_NOT_APPLY: "·", Status.FAILED: "!", Status.MISSING: "?"}
 TURN = 0.55  # from where on a number is white
 
 
-def overview(found: Sequence[MatrixCell], path: Path | str | IO[bytes], title: str) -> None:
+def overview(cells: Sequence[MatrixCell], path: Path | str | IO[bytes], title: str) -> None:
     """Draw how far every attack gets, in percent of the way from its baseline to perfect.
 
     Setups go down, with the model's utility after their names; attacks go across, ordered by what they are after.
     """
-    setups, lines = matrix(found)
+    setups, lines = matrix(cells)
     figure = Figure(figsize=(4.2 + 0.42 * len(lines), 2.9 + 0.235 * len(setups)), layout="constrained")
     axes = figure.add_subplot()
     heat = np.array([[_heat(line.get(setup)) for _, line in lines] for setup in setups]).reshape(len(setups), -1)
@@ -32,7 +32,7 @@ def overview(found: Sequence[MatrixCell], path: Path | str | IO[bytes], title: s
             text = _text(line.get(setup))
             colour = GREY if not text.isdigit() else "white" if heat[down, across] > TURN else INK
             axes.text(across, down, text, ha="center", va="center", fontsize=7, color=colour)
-    used = by_setup(found)
+    used = by_setup(cells)
     axes.set_yticks(range(len(setups)), [f"{setup}  {_utility(used[setup])}" for setup in setups], fontsize=8)
     names = [first.attack if len(first.attack) < 34 else first.attack[:31] + "…" for first, _ in lines]
     axes.set_xticks(range(len(lines)), names, rotation=55, ha="left", rotation_mode="anchor", fontsize=8)
@@ -42,7 +42,7 @@ def overview(found: Sequence[MatrixCell], path: Path | str | IO[bytes], title: s
         if targets[across] != targets[across - 1]:
             axes.axvline(across - 0.5, color=INK, linewidth=1.5)
     for target in dict.fromkeys(targets):
-        middle = np.mean([across for across, one in enumerate(targets) if one == target])
+        middle = np.mean([across for across, named in enumerate(targets) if named == target])
         axes.text(float(middle), len(setups) - 0.2, target, ha="center", va="top", fontsize=9, weight="bold", color=INK)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -62,6 +62,6 @@ def _text(cell: MatrixCell | None) -> str:
     return f"{100 * cell.heat:.0f}" if cell.done else GAPS[cell.status]
 
 
-def _utility(found: Sequence[MatrixCell]) -> str:
-    known = [cell.accuracy.mean for cell in found if cell.done and cell.accuracy]
+def _utility(cells: Sequence[MatrixCell]) -> str:
+    known = [cell.accuracy.mean for cell in cells if cell.done and cell.accuracy]
     return f"{known[0]:.3f}" if known else ""

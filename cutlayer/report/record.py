@@ -138,27 +138,27 @@ def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _row(row: Mapping[str, Any], where: str) -> Row:
     _keys(row, COLUMNS, where)
-    made: Row = {}
+    checked: Row = {}
     for key in COLUMNS:
         value = row[key]
         if key in WORDS:
             if not isinstance(value, str):
                 raise ConfigError(f"Expected {key} of {where} to be text, got {value!r}.")
-            made[key] = value
+            checked[key] = value
         else:
-            made[key] = _number(value, key, where)
-    if made["seed"] is None:
+            checked[key] = _number(value, key, where)
+    if checked["seed"] is None:
         raise ConfigError(f"Expected {where} to have a seed.")
-    one_of(f"status of {where}", made["status"], [status.value for status in Status])
-    one_of(f"target of {where}", made["target"], [target.value for target in Target])
-    made |= {"status": Status(made["status"]), "target": Target(made["target"])}
-    if made["status"] is not Status.DONE:
-        return made
-    one_of(f"metric of {where}", made["metric"], list(NAMED))
+    one_of(f"status of {where}", checked["status"], [status.value for status in Status])
+    one_of(f"target of {where}", checked["target"], [target.value for target in Target])
+    checked |= {"status": Status(checked["status"]), "target": Target(checked["target"])}
+    if checked["status"] is not Status.DONE:
+        return checked
+    one_of(f"metric of {where}", checked["metric"], list(NAMED))
     for key in ("value", "baseline"):
-        if made[key] is None:
-            return made | {"status": Status.FAILED, "reason": f"the attack ended without a finite {key}"}
-    return made
+        if checked[key] is None:
+            return checked | {"status": Status.FAILED, "reason": f"the attack ended without a finite {key}"}
+    return checked
 
 
 def _absent(row: Mapping[str, Any], where: str) -> Row:

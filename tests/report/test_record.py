@@ -6,7 +6,7 @@ import pytest
 
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.finding import Status
-from cutlayer.report.cells import cells, matrix, setup_name
+from cutlayer.report.cells import cells_of, matrix, setup_name
 from cutlayer.report.record import COLUMNS, Record
 from tests.helpers import synthetic_record as synthetic
 
@@ -75,7 +75,7 @@ def test_what_is_missing_is_marked():
 
 
 def test_cells_join_seeds_and_victims():
-    found = {(c.setup, c.attack): c for c in cells(synthetic.record())}
+    found = {(c.setup, c.attack): c for c in cells_of(synthetic.record())}
     assert len(found) == len(synthetic.HIDES) * len(synthetic.ATTACKS)
     assert found["gaussian-noise:std=1", "pgd"].gaps == {(Status.FAILED, "the attack diverged"): 1}
     assert len(found["gaussian-noise:std=1", "pgd"].done) == 2

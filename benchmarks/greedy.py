@@ -12,6 +12,7 @@ from pathlib import Path
 from cutlayer import data
 from cutlayer.attacks import DirectLabel, ModelCompletion
 from cutlayer.auditing.attacking import attack_run
+from cutlayer.parties.greedy import GreedyParty
 from cutlayer.plan import Plan
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.training import train_plan
@@ -31,7 +32,9 @@ def main() -> None:
         found: dict[str, dict[str, list[float]]] = {}
         for greedy in ("", attacker):
             for seed in SEEDS:
-                run = train_plan(task, Plan(width=10, recipe=recipe, seed=seed, greedy=greedy))
+                run = train_plan(
+                    task, Plan(width=10, recipe=recipe, seed=seed, parties={greedy: GreedyParty} if greedy else {})
+                )
                 figures = {"the model itself": run.metrics["accuracy"]}
                 for finding in attack_run(run, ATTACKS, seed=seed):
                     figures[finding.attack] = finding.value

@@ -32,7 +32,7 @@ from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Task
-from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
 from cutlayer.files import write_text
 from cutlayer.finding import Finding
 from cutlayer.judge import judge
@@ -64,7 +64,7 @@ class Signs(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """End the feature party's bottom in batch norm."""
-        if setting.role is not Role.FEATURE_PARTY or setting.part != "bottom":
+        if setting.role is not Role.FEATURE_PARTY or setting.subject is not Subject.BOTTOM:
             return model
         return nn.Sequential(model, nn.BatchNorm1d(self.bits))
 

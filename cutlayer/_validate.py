@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def number(name: str, value: object) -> None:
-    """Refuse what is not a number; True and False are none."""
+    """Refuse what is not a number; True and False are not numbers here."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ConfigError(f"Expected {name}={value!r} to be a number.")
 
@@ -60,18 +60,18 @@ def one_of(name: str, value: str, allowed: Iterable[str]) -> None:
         raise ConfigError(f"Unknown {name} {value!r}: expected one of {', '.join(known)}.{hint}")
 
 
-def an(name: str, value: object, kind: type[T], example: str) -> T:
-    """Refuse what is not an object of a kind, and show one."""
+def instance(name: str, value: object, kind: type[T], example: str) -> T:
+    """Refuse what is not an object of a class, and show an example."""
     if not isinstance(value, kind):
         raise ConfigError(f"Expected {name} to be an object such as {example}, got {shown(value)}.")
     return value
 
 
 def listed(name: str, values: object, kind: type[T], example: str) -> tuple[T, ...]:
-    """Refuse anything but a list of objects of a kind, and show one."""
+    """Refuse anything but a list of objects of a class, and show an example."""
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise ConfigError(f"Expected {name} to be a list of objects, such as [{example}], got {shown(values)}.")
-    return tuple(an(f"every one of {name}", value, kind, example) for value in values)
+    return tuple(instance(f"every one of {name}", value, kind, example) for value in values)
 
 
 def shown(value: object) -> str:

@@ -33,7 +33,7 @@ class Roster:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Gathered:
     """What the label party holds once embeddings have met.
 
     `joint` feeds the top model. `arrived` holds, per feature party, the leaf of the graph whose
@@ -111,7 +111,7 @@ class Cut:
             raise ProtocolError(f"Expected a gradient of shape {tuple(embedding.shape)}, got {tuple(gradient.shape)}.")
         return gradient
 
-    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Gathered]:
         """Label party's side: wait for all embeddings and join them with its own."""
         inbox = yield from collect(batch, Kind.EMBEDDING, roster.feature_parties)
         arrived = {name: inbox[name].payload.detach() for name in roster.feature_parties}
@@ -121,7 +121,7 @@ class Cut:
             if batch.phase is Phase.TRAIN:
                 embedding.requires_grad_()
         parts = [arrived.get(name, own) for name in roster.order]
-        return Meeting(self.join([part for part in parts if part is not None]), arrived)
+        return Gathered(self.join([part for part in parts if part is not None]), arrived)
 
     def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
         """Label party's side, between its backward pass and its update: finish what lies on this side of the cut."""

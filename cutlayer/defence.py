@@ -1,7 +1,7 @@
 """Defence: change what you send, what you train on, or what you train. Override one hook, keep the rest.
 
-Every party is given the same list of defences and applies the part that is its own: the hook
-looks at `place` (what is being protected) or `role` (who asks) and otherwise returns its input.
+Every party is given the same list of defences and applies the part that is its own: a hook looks at
+`place` (what is being changed) or `role` (who asks) and otherwise returns its input.
 A defence holds settings only. What it must remember during a run lives in the module that
 `model` returned, so it is trained, saved and restored with the model.
 """
@@ -27,9 +27,22 @@ class Role(Enum):
     LABEL_PARTY = "label party"
 
 
-class Place(Enum):
-    """What is being protected."""
+class Subject(Enum):
+    """What a hook is asked about before training."""
 
+    PARTY = ""  # the party as a whole
+    FEATURES = "features"
+    BOTTOM = "bottom"
+    TOP = "top"
+    LABELS = "labels"
+    OPTIMISER = "optimiser"
+
+
+class Place(Enum):
+    """What a hook is asked about in a batch."""
+
+    INPUTS = "inputs"  # at each party with columns: the batch's rows
+    LABELS = "labels"  # at the label party, in training: the batch's labels
     EMBEDDING = "embedding"  # at a feature party, before it is sent
     GRADIENT = "gradient"  # at the label party, before it is sent
     UPDATE = "update"  # at a client of horizontal learning: the change of shared weights, or their gradient
@@ -42,7 +55,7 @@ class Setting:
 
     party: str
     role: Role
-    part: str  # what is asked about: "features", "bottom", "top", "labels" or "optimiser"
+    subject: Subject
     classes: int  # 0 for regression
     rng: Generator  # private to the party
     shared_seed: int  # the run's seed, known to all parties
@@ -52,7 +65,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What a defence's owner itself knows about the batch at hand."""
+    """What a defence's owner itself knows about the current batch."""
 
     place: Place
     rng: Generator  # private to the party
@@ -64,10 +77,10 @@ class Local:
     classes: int = 0
     shared_seed: int = 0  # as in Setting
     private_seed: int = 0
-    retrace: Callable[[Tensor], Tensor] | None = None  # for a defence that `retraces`, where a gradient is sent:
-    # the gradient that would be sent if this were the loss's gradient at the logits
-    outputs: Tensor | None = None  # at the label party, beside `retrace`: the logits
-    top: nn.Module | None = None  # at the label party, for `relabel`: where a defence finds the module it put there
+    outputs: Tensor | None = None  # the logits, at LABELS and GRADIENT
+    retrace: Callable[[Tensor], Tensor] | None = None  # at GRADIENT: from another gradient at the logits to the
+    # gradient that would be sent for it
+    top: nn.Module | None = None  # at LABELS: the top model, with the module that a defence put there
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +98,14 @@ class Defence:
     """The identity: every hook returns its input."""
 
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
-    retraces: ClassVar[bool] = False  # whether `protect` asks what else a gradient could have been (Local.retrace)
 
     @property
     def clients(self) -> bool:
-        """Whether it protects a client of horizontal learning. One calls `model` for its bottom, `inputs`, and
-        `protect` for what its bottom says, the logits and the update; and no other hook."""
+        """Whether it also protects a client of horizontal learning.
+
+        A client calls only three hooks: `model` for its bottom, `batch` for its rows, and `protect` for the bottom's
+        output, the gradient at the logits and the update.
+        """
         return False
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
@@ -101,18 +116,16 @@ class Defence:
         """Return the columns to compute on instead (called once, at each party that holds some)."""
         return values
 
-    def inputs(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
-        """Return the batch to compute on instead (at each party that holds columns, for every batch)."""
-        return values
-
     def labels(self, labels: Tensor, setting: Setting) -> Tensor:
         """Return the labels to train on instead (called once): class numbers, or a row of weights per class."""
         return labels
 
-    def relabel(self, labels: Tensor, outputs: Tensor, local: Local) -> Tensor:
-        """Return the labels to train this batch on instead (at the label party, for every batch): class numbers, or a
-        row of weights per class. `outputs` are the logits, detached. It is to `labels` as `inputs` is to `features`."""
-        return labels
+    def batch(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
+        """Return the batch's rows (at INPUTS) or labels (at LABELS, in training) to compute on instead.
+
+        It is to one batch what `features` and `labels` are to the whole table.
+        """
+        return values
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Return what leaves instead; inside its owner's graph, in training, evaluation and serving alike."""
@@ -141,7 +154,7 @@ class Defence:
         return width
 
     def encoding(self, place: Place) -> Encoding | None:
-        """Return how a payload is spelt on the wire, if this defence makes it special."""
+        """Return how a payload is encoded on the wire, if this defence makes it special."""
         return None
 
     def notes(self, course: Course) -> tuple[str, ...]:
@@ -149,7 +162,7 @@ class Defence:
         return ()
 
     def describe(self) -> str:
-        """Return the command line's spelling: name and settings."""
+        """Return name and settings as the command line writes them."""
         return describe(self)
 
 
@@ -167,9 +180,9 @@ def penalty(defences: Sequence[Defence], embedding: Tensor, local: Local) -> Ten
 
 
 def encoding_of(defences: Sequence[Defence], place: Place) -> Encoding:
-    """The last word of the defences on how a payload crosses."""
-    said = [e for defence in defences if (e := defence.encoding(place)) is not None]
-    return said[-1] if said else Encoding.PLAIN
+    """How a payload crosses: as the last defence that has a say wants it."""
+    encodings = [encoding for defence in defences if (encoding := defence.encoding(place)) is not None]
+    return encodings[-1] if encodings else Encoding.PLAIN
 
 
 def changes(defences: Sequence[Defence], hook: str) -> list[Defence]:

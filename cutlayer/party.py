@@ -7,21 +7,34 @@ party's business.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.cut import Cut, Roster
-from cutlayer.defence import Defence, Local, Place, Setting, changes, encoding_of, penalty, protect
+from cutlayer.cut import Cut, Gathered, Roster
+from cutlayer.defence import Defence, Local, Place, Setting, Subject, changes, encoding_of, penalty, protect
 from cutlayer.errors import ConfigError
 from cutlayer.message import Batch, Phase, Talk
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What every party needs beside its own data and models."""
+
+    cut: Cut
+    roster: Roster
+    recipe: Recipe
+    stream: Stream
+    setting: Setting
+    defences: Sequence[Defence] = ()
 
 
 class Trainee:
@@ -75,29 +88,17 @@ def _graph(phase: Phase) -> AbstractContextManager[object]:
 class Defended(Trainee):
     """A trainee with defences: each hook keeps only the defences that override it."""
 
-    def __init__(
-        self,
-        name: str,
-        modules: dict[str, nn.Module],
-        *,
-        cut: Cut,
-        roster: Roster,
-        recipe: Recipe,
-        stream: Stream,
-        setting: Setting,
-        defences: Sequence[Defence] = (),
-    ) -> None:
-        memory = cut.memory
-        super().__init__(name, modules if memory is None else {**modules, "cut": memory}, recipe, stream)
+    def __init__(self, name: str, modules: dict[str, nn.Module], equipment: Equipment) -> None:
+        cut, defences = equipment.cut, equipment.defences
+        memory = {} if cut.memory is None else {"cut": cut.memory}
+        super().__init__(name, {**modules, **memory}, equipment.recipe, equipment.stream)
         self.cut = cut
-        self.roster = roster
-        self.setting = setting
+        self.roster = equipment.roster
+        self.setting = equipment.setting
+        self.batchers = changes(defences, "batch")
         self.protectors = changes(defences, "protect")
         self.penalties = changes(defences, "penalty")
         self.inspectors = changes(defences, "inspect")
-        self.mixers = changes(defences, "inputs")
-        self.relabellers = changes(defences, "relabel")
-        self.retraces = any(defence.retraces for defence in self.protectors)
         self.encodings = {place: encoding_of(defences, place) for place in Place}
         self._replace_optimiser(changes(defences, "optimiser"))
 
@@ -105,7 +106,7 @@ class Defended(Trainee):
         if not (defences and self.optimizer):
             return
         usual = self.optimizer
-        setting = replace(self.setting, part="optimiser", rng=self.stream.generator)
+        setting = replace(self.setting, subject=Subject.OPTIMISER, rng=self.stream.generator)
         for defence in defences:
             self.optimizer = defence.optimiser(self.optimizer, list(self.modules.values()), setting, self.recipe)
         self.replaced = self.optimizer is not usual
@@ -114,34 +115,38 @@ class Defended(Trainee):
                 f"Expected no clip={self.recipe.clip} beside a defence that clips each row's gradient; leave it out."
             )
 
+    def replica(self) -> Self:
+        """The same party, with a random stream of its own that goes on from here."""
+        replica = copy(self)
+        replica.stream = deepcopy(self.stream)
+        return replica
+
     def inputs(self, features: Tensor | SparseRows, batch: Batch) -> Tensor | SparseRows:
         """The batch's rows, as defences leave them."""
         values = features.index_select(0, batch.rows)
-        for defence in self.mixers:
-            values = defence.inputs(values, self.local(Place.EMBEDDING, batch))
+        for defence in self.batchers:
+            values = defence.batch(values, self.local(Place.INPUTS, batch))
         return values
 
-    def local(self, place: Place, batch: Batch, **known: Any) -> Local:
-        """What a defence may know about this batch."""
-        known |= {"classes": self.setting.classes, "shared_seed": self.setting.shared_seed}
+    def local(self, place: Place, batch: Batch) -> Local:
+        """What every defence may know about this batch."""
         return Local(
             place,
             self.stream.generator,
             batch.phase is Phase.TRAIN,
             batch.rows,
+            classes=self.setting.classes,
+            shared_seed=self.setting.shared_seed,
             private_seed=self.setting.private_seed,
-            **known,
         )
 
 
 class FeatureParty(Defended):
     """Holds columns and a bottom model; sends embeddings, learns from their gradients."""
 
-    def __init__(
-        self, name: str, features: Tensor | SparseRows, bottom: nn.Module, *, cut: Cut, setting: Setting, **common: Any
-    ) -> None:
-        bottom = cut.begin(setting, bottom) or bottom
-        super().__init__(name, {"bottom": bottom}, cut=cut, setting=setting, **common)
+    def __init__(self, name: str, features: Tensor | SparseRows, bottom: nn.Module, equipment: Equipment) -> None:
+        bottom = equipment.cut.begin(equipment.setting, bottom) or bottom
+        super().__init__(name, {"bottom": bottom}, equipment)
         self.features = features
         self.bottom = bottom
 
@@ -156,7 +161,7 @@ class FeatureParty(Defended):
         with self.stream.scope(), _graph(batch.phase):
             sent = self.embed(inputs, batch.phase)
         if self.protectors or self.penalties:
-            local = self.local(Place.EMBEDDING, batch, inputs=inputs)
+            local = replace(self.local(Place.EMBEDDING, batch), inputs=inputs)
             with _graph(batch.phase):
                 raw = sent
                 sent = protect(self.protectors, raw, local)
@@ -179,21 +184,25 @@ class LabelParty(Defended):
         name: str,
         labels: Tensor,
         top: nn.Module,
+        equipment: Equipment,
         *,
-        cut: Cut,
-        setting: Setting,
         features: Tensor | SparseRows | None = None,
         bottom: nn.Module | None = None,
-        **common: Any,
     ) -> None:
-        bottom = cut.begin(setting, bottom)
+        bottom = equipment.cut.begin(equipment.setting, bottom)
         own = {} if bottom is None else {"bottom": bottom}
-        super().__init__(name, {**own, "top": top}, cut=cut, setting=setting, **common)
+        super().__init__(name, {**own, "top": top}, equipment)
         self.labels = labels
         self.top = top
         self.features = features
         self.bottom = bottom
-        self.flags: dict[Phase, list[Tensor]] = {phase: [] for phase in Phase}  # rows that a defence found odd
+        self.flags: dict[Phase, list[Tensor]] = {phase: [] for phase in Phase}  # rows that a defence flagged
+
+    def replica(self) -> Self:
+        """The same party, with a stream and flags of its own."""
+        replica = super().replica()
+        replica.flags = {phase: list(flags) for phase, flags in self.flags.items()}
+        return replica
 
     def begin_epoch(self, epoch: int) -> None:
         """Set this epoch's learning rate, and forget what the last epoch flagged."""
@@ -202,56 +211,69 @@ class LabelParty(Defended):
 
     def talk(self, batch: Batch) -> Talk[Tensor]:
         """Gather embeddings and run the top; in training, update and send gradients. Returns logits or loss."""
-        own = None
-        if self.bottom is not None and self.features is not None:
-            inputs = self.inputs(self.features, batch)
-            with self.stream.scope(), _graph(batch.phase):
-                own = self.bottom(inputs)
-        meeting = yield from self.cut.gather(self.roster, batch, own)
-        for inspector in self.inspectors:
-            odd = inspector.inspect(meeting.arrived, own, self.local(Place.EMBEDDING, batch))
-            if odd is not None:
-                self.flags[batch.phase].append(batch.rows[odd].cpu())
+        own = self._own_embedding(batch)
+        gathered = yield from self.cut.gather(self.roster, batch, own)
+        self._inspect(gathered, own, batch)
         with self.stream.scope(), _graph(batch.phase):
-            outputs = self.top(meeting.joint)
+            outputs: Tensor = self.top(gathered.joint)
         if batch.phase is not Phase.TRAIN:
-            return cast(Tensor, outputs)
-        targets = self._targets(outputs, batch)
-        loss = loss_of(outputs, targets)
-        if self.penalties:
-            for name, embedding in meeting.arrived.items():
-                local = self.local(Place.EMBEDDING, batch, labels=targets, peer=name)
-                if (extra := penalty(self.penalties, embedding, local)) is not None:
-                    loss = loss + extra / len(meeting.arrived)
-        if self.protectors:
-            self._backward_protected(loss, outputs, self.local(Place.LOGITS, batch, labels=targets))
-        else:
-            self.backward([loss], [None])
-        gradients = {name: leaf.grad for name, leaf in meeting.arrived.items() if leaf.grad is not None}
+            return outputs
+        targets = self._targets(outputs.detach(), batch)
+        loss = self._loss(outputs, targets, gathered, batch)
+        self._backward(loss, outputs, targets, batch)
+        gradients = {name: leaf.grad for name, leaf in gathered.arrived.items() if leaf.grad is not None}
         yield from self.cut.settle(self.roster, batch, gradients)
         if self.protectors:
+            local = replace(self.local(Place.GRADIENT, batch), labels=targets, outputs=outputs.detach())
             for name, gradient in gradients.items():
-                known = {"labels": targets, "peer": name}
-                if self.retraces:
-                    retrace = partial(_retrace, outputs, meeting.arrived[name])
-                    known |= {"retrace": retrace, "outputs": outputs.detach()}
-                local = self.local(Place.GRADIENT, batch, **known)
-                gradients[name] = protect(self.protectors, gradient, local)
+                retrace = partial(_retrace, outputs, gathered.arrived[name])
+                gradients[name] = protect(self.protectors, gradient, replace(local, peer=name, retrace=retrace))
         self.update()
         yield from self.cut.scatter(self.roster, batch, gradients, self.encodings[Place.GRADIENT])
         return loss.detach()
 
+    def _own_embedding(self, batch: Batch) -> Tensor | None:
+        """What the label party's own columns add, if it has any."""
+        if self.bottom is None or self.features is None:
+            return None
+        inputs = self.inputs(self.features, batch)
+        with self.stream.scope(), _graph(batch.phase):
+            return cast(Tensor, self.bottom(inputs))
+
+    def _inspect(self, gathered: Gathered, own: Tensor | None, batch: Batch) -> None:
+        """Let defences refuse what arrived, or flag rows of it."""
+        for inspector in self.inspectors:
+            odd = inspector.inspect(gathered.arrived, own, self.local(Place.EMBEDDING, batch))
+            if odd is not None:
+                self.flags[batch.phase].append(batch.rows[odd].cpu())
+
     def _targets(self, outputs: Tensor, batch: Batch) -> Tensor:
         """The batch's labels, as defences leave them."""
-        targets = self.labels.index_select(0, batch.rows)
-        for defence in self.relabellers:
-            targets = defence.relabel(targets, outputs.detach(), self.local(Place.LOGITS, batch, top=self.top))
+        targets: Tensor | SparseRows = self.labels.index_select(0, batch.rows)
+        for defence in self.batchers:
+            local = replace(self.local(Place.LABELS, batch), outputs=outputs, top=self.top)
+            targets = defence.batch(targets, local)
+        assert isinstance(targets, Tensor)
         return targets
 
-    def _backward_protected(self, loss: Tensor, outputs: Tensor, local: Local) -> None:
-        """Let defences change the gradient at the logits, then carry it on through top and own bottom."""
+    def _loss(self, outputs: Tensor, targets: Tensor, gathered: Gathered, batch: Batch) -> Tensor:
+        """The loss, with the terms that defences add for each embedding that arrived."""
+        loss = loss_of(outputs, targets)
+        if self.penalties:
+            for name, embedding in gathered.arrived.items():
+                local = replace(self.local(Place.EMBEDDING, batch), labels=targets, peer=name)
+                if (extra := penalty(self.penalties, embedding, local)) is not None:
+                    loss = loss + extra / len(gathered.arrived)
+        return loss
+
+    def _backward(self, loss: Tensor, outputs: Tensor, targets: Tensor, batch: Batch) -> None:
+        """Back-propagate; defences change the gradient at the logits, and the graph stays for `Local.retrace`."""
+        if not self.protectors:
+            self.backward([loss], [None])
+            return
+        local = replace(self.local(Place.LOGITS, batch), labels=targets)
         handle = outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
-        self.backward([loss], [None], retain=self.retraces)
+        self.backward([loss], [None], retain=True)
         handle.remove()
 
 

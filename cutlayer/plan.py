@@ -4,22 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cutlayer._validate import an, at_least, whole
+from cutlayer._validate import at_least, instance, shown, whole
 from cutlayer.cut import Cut, Roster, Shape
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.parties.eager import EagerParty
-from cutlayer.parties.greedy import GreedyParty
-from cutlayer.party import FeatureParty, LabelParty
+from cutlayer.party import Equipment, FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, derive, generator
 from cutlayer.session import Session
@@ -47,16 +45,25 @@ class Plan:
     private_seed: int | None = None  # of a party's own draws, in a deployment; the run's seed in a simulation
     device: str = "cpu"
     lookahead: int = 0  # batches that a feature party begins before the gradients of earlier ones are back
-    greedy: str = ""  # a feature party that cheats: it takes longer steps than agreed
+    parties: Mapping[str, type[FeatureParty]] = field(default_factory=dict)  # of another class, such as GreedyParty
 
     def __post_init__(self) -> None:
-        an("cut", self.cut, Cut, "cl.Sum()")
-        an("recipe", self.recipe, Recipe, "cl.Recipe(epochs=30)")
+        instance("cut", self.cut, Cut, "cl.Sum()")
+        instance("recipe", self.recipe, Recipe, "cl.Recipe(epochs=30)")
         whole("seed", self.seed)
         at_least("width", self.width, 1)
         at_least("lookahead", self.lookahead, 0)
-        if self.greedy and self.lookahead:
-            raise ConfigError(f"Expected no lookahead={self.lookahead} beside a greedy party; leave one of them out.")
+        for name, kind in self.parties.items():
+            if not (isinstance(kind, type) and issubclass(kind, FeatureParty)):
+                raise ConfigError(f"Expected parties[{name!r}] to be a class of feature party, got {shown(kind)}.")
+            if self.lookahead:
+                raise ConfigError(
+                    f"Expected no lookahead={self.lookahead} beside {name} as a {kind.__name__}; leave one of them out."
+                )
+
+    def kind_of(self, party: str) -> type[FeatureParty]:
+        """The class of a feature party: the one that was asked for, else an honest one."""
+        return self.parties.get(party, EagerParty if self.lookahead else FeatureParty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +101,10 @@ def facts_of(task: Task) -> Facts:
 def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
     """Make each party with its own columns, models, defences and random stream."""
     facts = facts_of(task)
-    if plan.greedy and plan.greedy not in task.feature_parties:
-        names = ", ".join(task.feature_parties)
-        raise ConfigError(f"Expected greedy={plan.greedy!r} to be a feature party, one of {names}.")
+    for name, kind in plan.parties.items():
+        if name not in task.feature_parties:
+            names = ", ".join(task.feature_parties)
+            raise ConfigError(f"Expected {name!r}, a {kind.__name__}, to be a feature party, one of {names}.")
     parts = {name: part_of(name, features, facts, plan) for name, features in task.features.items()}
     shapes = {name: part.shape for name, part in parts.items()}
     labels = training_labels(task.labels, task.goal, task.train)
@@ -111,7 +119,7 @@ def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
     """Make a party's columns and bottom, as its defences leave them."""
     values = features.values
     for defence in plan.defences:
-        values = defence.features(values, _setting(name, "features", len(values), facts, plan))
+        values = defence.features(values, _setting(name, Subject.FEATURES, len(values), facts, plan))
     features = replace(features, values=values)
     bottom = _bottom(name, features, facts, plan)
     return Part(features, bottom, shape_of(bottom, features))
@@ -120,8 +128,7 @@ def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
 def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
     """Make a feature party, which needs to know nothing of the others' columns."""
     values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
-    kind = GreedyParty if name == plan.greedy else EagerParty if plan.lookahead else FeatureParty
-    return kind(name, values, bottom, **_common(name, len(values), facts, plan))
+    return plan.kind_of(name)(name, values, bottom, _equipment(name, len(values), facts, plan))
 
 
 def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan) -> LabelParty:
@@ -129,18 +136,18 @@ def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], 
     name = facts.roster.label_party
     with Stream(_own_seed(plan), name, "init", "top").scope():
         joint = plan.cut.shape([shapes[party] for party in facts.roster.order])
-        top = made(plan.top, prod(joint), facts.outputs)
+        top = make_top(plan.top, prod(joint), facts.outputs)
         for defence in plan.defences:
-            top = defence.model(top, _setting(name, "top", len(labels), facts, plan))
+            top = defence.model(top, _setting(name, Subject.TOP, len(labels), facts, plan))
     for defence in plan.defences:
-        labels = defence.labels(labels, _setting(name, "labels", len(labels), facts, plan))
+        labels = defence.labels(labels, _setting(name, Subject.LABELS, len(labels), facts, plan))
     return LabelParty(
         name,
         labels.to(plan.device),
         top.to(plan.device),
+        _equipment(name, len(labels), facts, plan),
         features=None if part is None else part.features.values.to(plan.device),
         bottom=None if part is None else part.bottom.to(plan.device),
-        **_common(name, len(labels), facts, plan),
     )
 
 
@@ -166,15 +173,15 @@ def embedding_width(classes: int, plan: Plan) -> int:
     return width
 
 
-def _common(name: str, rows: int, facts: Facts, plan: Plan) -> dict[str, Any]:
-    return {
-        "cut": deepcopy(plan.cut),
-        "roster": facts.roster,
-        "recipe": plan.recipe,
-        "stream": Stream(_own_seed(plan), name, device=plan.device),
-        "setting": _setting(name, "", rows, facts, plan),
-        "defences": plan.defences,
-    }
+def _equipment(name: str, rows: int, facts: Facts, plan: Plan) -> Equipment:
+    return Equipment(
+        cut=deepcopy(plan.cut),
+        roster=facts.roster,
+        recipe=plan.recipe,
+        stream=Stream(_own_seed(plan), name, device=plan.device),
+        setting=_setting(name, Subject.PARTY, rows, facts, plan),
+        defences=plan.defences,
+    )
 
 
 def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Module:
@@ -185,7 +192,7 @@ def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Modul
         else:
             bottom = source(features, embedding_width(facts.classes, plan))
         for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(name, "bottom", len(features.values), facts, plan))
+            bottom = defence.model(bottom, _setting(name, Subject.BOTTOM, len(features.values), facts, plan))
     return bottom
 
 
@@ -203,16 +210,16 @@ def _own_seed(plan: Plan) -> int:
     return plan.seed if plan.private_seed is None else plan.private_seed
 
 
-def made(top: Top, width: int, outputs: int) -> nn.Module:
-    """A top: a copy of a module, or what a function makes."""
+def make_top(top: Top, width: int, outputs: int) -> nn.Module:
+    """Make a top: a copy of a module, or what a function returns."""
     return deepcopy(top) if isinstance(top, nn.Module) else top(width, outputs)
 
 
-def _setting(name: str, part: str, rows: int, facts: Facts, plan: Plan) -> Setting:
+def _setting(name: str, subject: Subject, rows: int, facts: Facts, plan: Plan) -> Setting:
     role = Role.LABEL_PARTY if name == facts.roster.label_party else Role.FEATURE_PARTY
     own = _own_seed(plan)
-    rng = generator(own, name, "defence", part)
-    return Setting(name, role, part, facts.classes, rng, plan.seed, derive(own, name, "private"), rows)
+    rng = generator(own, name, "defence", subject.value)
+    return Setting(name, role, subject, facts.classes, rng, plan.seed, derive(own, name, "private"), rows)
 
 
 def shape_of(bottom: nn.Module, features: Features) -> Shape:
@@ -232,5 +239,5 @@ def shape_of(bottom: nn.Module, features: Features) -> Shape:
 
 
 def describe_all(defences: Sequence[Defence]) -> tuple[str, ...]:
-    """The defences' spellings, with every setting."""
+    """The defences as text, with every setting."""
     return tuple(describe(defence, full=True) for defence in defences)

@@ -84,13 +84,16 @@ class Run:
         )
 
     def view(self, parties: str | Iterable[str], *, predict: Tensor | None = None) -> View:
-        """What some parties saw and hold; with the messages of a joint prediction over `predict` (the test rows)."""
+        """What some parties saw and hold; with the messages of a joint prediction over `predict` (the test rows).
+
+        Copies of the parties predict, so the run stays as it is: viewing twice gives the same messages.
+        """
         names = frozenset([parties] if isinstance(parties, str) else parties)
         if unknown := names - set(self.session.parties):
             known = ", ".join(sorted(self.session.parties))
             raise ConfigError(f"Unknown party {', '.join(sorted(unknown))}: expected one of {known}.")
         seen = Transcript()
-        self.session.predict(self.task.test if predict is None else predict, seen.write)
+        self.session.peek(self.task.test if predict is None else predict, seen.write)
         seen.channels |= self.transcript.channels
         return view_of(seen, names, self.manifest(), {name: self._own(name) for name in names})
 

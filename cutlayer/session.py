@@ -165,8 +165,20 @@ class Session:
         """Joint inference: the label party's outputs for these rows, defences active as in training."""
         return torch.cat(self.take_part(rows, record)).cpu()
 
+    def peek(self, rows: Tensor, record: Record) -> Tensor:
+        """Predict as `predict` would, and leave streams and flags as they are: the next prediction knows nothing of it.
+
+        Only the step goes on, as its number is never used twice: the masks of a secure cut depend on it.
+        """
+        parties = {name: party.replica() for name, party in self.parties.items()}
+        session = Session(parties, seed=self.seed, record=record, device=self.device)
+        session.step = self.step
+        outputs = session.predict(rows)
+        self.step = session.step
+        return outputs
+
     def take_part(self, rows: Tensor, record: Record | None = None) -> list[Tensor]:
-        """Do one's part of a joint inference; what the label party has to say, if it is here, batch by batch."""
+        """Predict jointly with parties elsewhere; the label party's outputs, if it is here, batch by batch."""
         for party in self.parties.values():
             party.set_phase(Phase.PREDICT)
         outputs = []
@@ -183,11 +195,11 @@ class Session:
 
     def _finish(self, record: Record, ahead: int) -> list[Tensor]:
         """Finish batches, the oldest first; the label party's results, losses or outputs, if it is here."""
-        found = []
+        results = []
         while len(self._under_way) > ahead:
             opened = self._under_way.popleft()
             assert opened.batch is not None
             label = {n: p.talk(opened.batch) for n, p in self.parties.items() if isinstance(p, LabelParty)}
-            results = self.carry.finish(opened, label, record)
-            found += [result for result in results.values() if result is not None]
-        return found
+            ended = self.carry.finish(opened, label, record)
+            results += [result for result in ended.values() if result is not None]
+        return results

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 import cutlayer.attacks
 import cutlayer.cuts
 import cutlayer.defences
+import cutlayer.parties
 import cutlayer.recipe
 from cutlayer._validate import one_of
 from cutlayer.attack import Attack
@@ -23,9 +24,10 @@ from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.models import named
 from cutlayer.models.defaults import default_bottom, default_top
+from cutlayer.party import FeatureParty
 from cutlayer.plan import Bottoms, Plan, Top
 from cutlayer.recipe import Constant, Optimiser, Recipe
-from cutlayer.spec import describe, find, kebab, parse
+from cutlayer.spec import class_named, describe, find, kebab, name_of, parse
 
 CUSTOM = "custom"  # stands for a module that was made in Python, and has no spelling
 
@@ -49,7 +51,7 @@ class Settings:
     schedule: str = "constant"
     patience: int | None = None
     clip: float | None = None
-    greedy: str = ""
+    kinds: Mapping[str, str] = field(default_factory=dict)  # classes of feature parties that are not honest
     lookahead: int = 0
     seed: int = 0
 
@@ -77,7 +79,7 @@ class Settings:
             private_seed=private_seed,
             device=device,
             lookahead=self.lookahead,
-            greedy=self.greedy,
+            parties={party: read_kind(kind) for party, kind in self.kinds.items()},
         )
 
     def under(self, setup: str) -> "Settings":
@@ -95,7 +97,12 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which `Settings.of_json` reads."""
-        return {**asdict(self), "defences": list(self.defences), "bottoms": dict(self.bottoms)}
+        return {
+            **asdict(self),
+            "defences": list(self.defences),
+            "bottoms": dict(self.bottoms),
+            "kinds": dict(self.kinds),
+        }
 
     @classmethod
     def of_json(cls, record: Mapping[str, Any], *, trust: bool = False) -> "Settings":
@@ -106,7 +113,7 @@ class Settings:
         except (ConfigError, TypeError) as error:
             raise RunError(f"Could not read the plan in run.json ({error}); it is damaged.") from error
         models = [settings.bottom, settings.top, *settings.bottoms.values()]
-        spellings = [settings.cut, *models, *settings.defences]
+        spellings = [settings.cut, *models, *settings.defences, *settings.kinds.values()]
         foreign = [spelling for spelling in spellings if "." in spelling.partition(":")[0]]
         if foreign and not trust:
             raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")
@@ -151,7 +158,7 @@ def settings_of(plan: Plan) -> Settings:
         schedule=describe(plan.recipe.schedule, full=True),
         patience=plan.recipe.patience,
         clip=plan.recipe.clip,
-        greedy=plan.greedy,
+        kinds={party: name_of(kind) for party, kind in plan.parties.items()},
         lookahead=plan.lookahead,
         seed=plan.seed,
     )
@@ -185,6 +192,11 @@ def read_attacks(spellings: Sequence[str]) -> list[Attack]:
 def read_cut(spelling: str) -> Cut:
     """Read a cut."""
     return parse(spelling, cutlayer.cuts, Cut, "cut")
+
+
+def read_kind(name: str) -> type[FeatureParty]:
+    """Read the class of a feature party, such as greedy-party."""
+    return class_named(name, cutlayer.parties, FeatureParty, "kind of party")
 
 
 def read_schedule(spelling: str) -> Constant:

@@ -30,13 +30,18 @@ def kebab(name: str) -> str:
     return out
 
 
+def name_of(cls: type) -> str:
+    """Name a class as the command line does: dotted, if it is not one of ours."""
+    return kebab(cls.__name__) if cls.__module__.startswith("cutlayer.") else f"{cls.__module__}.{cls.__qualname__}"
+
+
 def describe(thing: object, *, full: bool = False) -> str:
     """Spell an object: its class's name (dotted, if it is not one of ours) and its settings.
 
     Settings at their default are left out, unless `full`: a record should not depend on defaults.
     """
     cls = type(thing)
-    name = kebab(cls.__name__) if cls.__module__.startswith("cutlayer.") else f"{cls.__module__}.{cls.__qualname__}"
+    name = name_of(cls)
     usual = {n: p.default for n, p in inspect.signature(cls).parameters.items()}
     chosen = {k: v for k, v in vars(thing).items() if not k.startswith("_") and (full or usual.get(k) != v)}
     settings = ",".join(f"{k}={_plain(v)}" for k, v in chosen.items())
@@ -71,13 +76,17 @@ def modules(package: ModuleType) -> list[ModuleType]:
 def parse(text: str, package: ModuleType, base: type[T], what: str) -> T:
     """Make an object from its spelling. A dotted name, `my_module.MyDefence`, is imported from the path."""
     name, _, rest = text.partition(":")
-    if "." in name:
-        cls = _imported(name, base, what)
-    else:
-        known = find(package, base)
-        one_of(what, name, sorted(known))
-        cls = known[name]
+    cls = class_named(name, package, base, what)
     return cls(**settings(rest, cls, f"{what} {name}"))
+
+
+def class_named(name: str, package: ModuleType, base: type[T], what: str) -> type[T]:
+    """Return the class of this name: one of a package's, or by its dotted name one from the path."""
+    if "." in name:
+        return _imported(name, base, what)
+    known = find(package, base)
+    one_of(what, name, sorted(known))
+    return known[name]
 
 
 def settings(text: str, function: Any, what: str) -> dict[str, Any]:

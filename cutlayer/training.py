@@ -4,7 +4,7 @@ import errno
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from cutlayer import checkpoint
-from cutlayer._validate import an, at_least, listed
+from cutlayer._validate import at_least, instance, listed
 from cutlayer.cut import Cut
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, DataError, RunError
-from cutlayer.party import loss_of
+from cutlayer.party import FeatureParty, loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
 from cutlayer.progress import Progress
 from cutlayer.recipe import Recipe
@@ -45,7 +45,7 @@ def train(
     epochs: int | None = None,
     seed: int | None = None,
     device: str | None = None,
-    greedy: str | None = None,
+    parties: Mapping[str, type[FeatureParty]] | None = None,
     threads: int = 1,
     keep: Keep | str = "last",
     out: Path | str | None = None,
@@ -57,8 +57,8 @@ def train(
     The same arguments give bit-identical models, run after run, on one machine. `settings` describe models and
     training in words; whatever else is given overrides them, and `epochs` overrides the recipe's. Modules passed in
     are copied, never changed. `threads` is torch's number of CPU threads meanwhile: sums, and so bits, depend on it,
-    and small models gain nothing from a second. `greedy` names a feature party that cheats, by longer steps than
-    agreed (parties.greedy.GreedyParty).
+    and small models gain nothing from a second. `parties` names feature parties of another class, such as
+    parties.greedy.GreedyParty, which takes longer steps than agreed.
     """
     objects: dict[str, Any] = {
         "bottoms": bottoms,
@@ -69,7 +69,7 @@ def train(
         "recipe": recipe,
         "seed": seed,
         "device": device,
-        "greedy": greedy,
+        "parties": parties,
     }
     plan = replace(
         Plan() if settings is None else settings.plan(),
@@ -135,7 +135,7 @@ def using_threads(count: int) -> Iterator[None]:
 
 
 def _check(task: Task, plan: Plan) -> None:
-    an("task", task, Task, "cl.data.digits() or cl.data.table('customers.csv', label='default')")
+    instance("task", task, Task, "cl.data.digits() or cl.data.table('customers.csv', label='default')")
     size = plan.recipe.batch_size
     if len(task.train) < size:
         raise DataError(

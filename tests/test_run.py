@@ -10,6 +10,7 @@ import torch
 
 import cutlayer as cl
 from cutlayer import checkpoint, training
+from cutlayer.models.named import bottom as bottom_named
 from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.training import train_plan
@@ -272,3 +273,25 @@ def test_with_early_stopping_what_came_after_the_best_epoch_does_not_count(task)
     assert run.notes() == []
     run.history = run.history[2:]
     assert "diverged from epoch 0" in run.notes()[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"defences": NOISE},
+        {"defences": (cl.defences.Passport(),), "bottoms": bottom_named("mlp")},
+        {"defences": (cl.defences.Hash(bits=6), cl.defences.AbnormalCodes(distance=0))},
+    ],
+    ids=["noise", "passports", "flags"],
+)
+def test_looking_at_a_run_changes_nothing(task, changes):
+    """Two views hold the same messages, and predictions after them are those of a run that nobody looked at."""
+    run, untouched = (train_plan(task, replace(PLAN, **changes)) for _ in range(2))
+    views = [run.view("p0"), run.view("p0", predict=task.train[:5]), run.view("p0")]
+    for channel, again in zip(views[0].channels, views[2].channels, strict=True):
+        assert (channel.sender, channel.receiver, channel.kind) == (again.sender, again.receiver, again.kind)
+        assert all(torch.equal(a, b) for a, b in zip(channel.read()[:2], again.read()[:2], strict=True)), channel.kind
+    assert run.to_json()["notes"] == untouched.to_json()["notes"]
+    assert run.to_json().get("flagged") == untouched.to_json().get("flagged")
+    assert all(party.bottom.training is False for party in run.session.parties.values())
+    assert torch.equal(run.predict(task.test), untouched.predict(task.test))

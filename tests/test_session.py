@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import cutlayer as cl
-from cutlayer.cut import Meeting, collect
+from cutlayer.cut import Gathered, collect
 from cutlayer.cuts.sum import Sum
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
@@ -107,7 +107,7 @@ class Masked(Sum):
         for name in roster.feature_parties:
             yield Message(batch, roster.label_party, name, Kind.EMBEDDING, mask)
         meeting = yield from super().gather(roster, batch, own)
-        return Meeting(meeting.joint - mask * len(roster.feature_parties), meeting.arrived)
+        return Gathered(meeting.joint - mask * len(roster.feature_parties), meeting.arrived)
 
 
 def test_a_cut_with_more_messages_needs_no_change_in_the_loop():

@@ -119,9 +119,14 @@ def test_train_and_audit_have_every_option_of_a_training():
     verbs = typer.main.get_command(app).commands
     train, audit = ({parameter.name for parameter in verbs[verb].params} for verb in ("train", "audit"))
     words = {f.name for f in fields(Settings)}
-    words -= {"bottoms", "defences", "lookahead"}  # --bottom NAME=MODEL, --defence, and only a network looks ahead
-    assert words <= train and "defence" in train
-    assert words - {"seed", "greedy"} <= audit and {"defence", "seeds"} <= audit
+    words -= {
+        "bottoms",
+        "defences",
+        "kinds",
+        "lookahead",
+    }  # --bottom NAME=MODEL, --defence, --greedy; only a network looks ahead
+    assert words <= train and {"defence", "greedy"} <= train
+    assert words - {"seed"} <= audit and {"defence", "seeds"} <= audit
 
 
 def test_a_plan_comes_back_from_its_words():
@@ -166,7 +171,7 @@ def test_a_setup_replaces_cut_and_defences():
         Settings().under("sum+secure-sum")
 
 
-@pytest.mark.parametrize(("key", "value"), [("patience", 3), ("greedy", "b")])
+@pytest.mark.parametrize(("key", "value"), [("patience", 3), ("kinds", {"b": "greedy-party"})])
 def test_a_deployment_refuses_what_only_a_simulation_can(key, value):
     with pytest.raises(ConfigError, match=f"Expected no {key} in .run."):
         manifest_of({"parties": ["a", "b"], "label_party": "a", key: value})

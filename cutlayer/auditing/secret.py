@@ -31,7 +31,7 @@ def secret_of(run: Run, shadow: Task | None = None) -> Secret:
     }
     features = {name: f.values for name, f in run.task.features.items()}
     seen = Transcript()
-    run.session.predict(run.task.test, seen.write)
+    run.session.peek(run.task.test, seen.write)
     channels = {channel.sender: channel for channel in seen.channels.values() if channel.kind is Kind.EMBEDDING}
     embeddings = {name: Known(*channel.read()[:2]) for name, channel in channels.items()}
     top = deepcopy(run.session.label_party.top).cpu().eval()

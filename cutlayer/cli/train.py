@@ -113,7 +113,7 @@ def train(
         schedule=schedule,
         patience=patience,
         clip=clip,
-        greedy=greedy,
+        kinds={greedy: "greedy-party"} if greedy else None,
         seed=seed,
     )
     chosen = Settings(**words)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.crypto import Residues, Ring
-from cutlayer.cut import Cut, Meeting, Roster, Shape, collect
+from cutlayer.cut import Cut, Gathered, Roster, Shape, collect
 from cutlayer.cuts.parts.kept import Kept
 from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd
 from cutlayer.cuts.parts.masking import SIZES, scheme_named
@@ -129,7 +129,7 @@ class EncryptedLayer(Cut):
         yield Message(batch, name, name, Kind.GRADIENT, gradient)
         return gradient
 
-    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Gathered]:
         """Label party: multiply every embedding by W~ blind, open alpha W, add up."""
         if own is not None and own.shape[1] != self.width:
             raise ConfigError(
@@ -154,7 +154,7 @@ class EncryptedLayer(Cut):
         training = batch.phase is Phase.TRAIN
         arrived = {n: some.to(batch.rows.device).requires_grad_(training) for n, some in opened.items()}
         first, *rest = [part for n in roster.order if (part := arrived.get(n, own)) is not None]
-        return Meeting(sum(rest, start=first), arrived)
+        return Gathered(sum(rest, start=first), arrived)
 
     def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
         """Label party: the layers' own step, by the gradients as they are."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from cutlayer._validate import one_of
 from cutlayer.crypto import Agreement, Ring, ZeroSum
-from cutlayer.cut import Meeting, Roster, Shape, collect
+from cutlayer.cut import Gathered, Roster, Shape, collect
 from cutlayer.cuts.parts.floating import FloatRing, OpenAgreement, OpenBlind, OpenHolder, OpenZeroSum
 from cutlayer.cuts.parts.masking import Blind, Holder, places_of, refuse_large, scheme_named
 from cutlayer.cuts.parts.payload import bytes_in, bytes_message, numbers_in
@@ -118,7 +118,7 @@ class SecureSum(Sum):
             raise ProtocolError(f"Expected a gradient of shape {tuple(embedding.shape)}, got {tuple(gradient.shape)}.")
         return gradient
 
-    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Meeting]:
+    def gather(self, roster: Roster, batch: Batch, own: Tensor | None) -> Talk[Gathered]:
         """Label party: hand out shares of X_a W_mask where rows lack them, then open the sum."""
         _check(roster)
         masks = [] if own is None else [(yield from self._share(roster, batch, own.shape[1]))]
@@ -127,7 +127,7 @@ class SecureSum(Sum):
         opened = torch.from_numpy(self._ring.decode(self._ring.sum([*parts, *masks]))).float()
         yield Message(batch, roster.label_party, roster.label_party, Kind.SUM, opened)
         leaf = opened.to(batch.rows.device).requires_grad_(batch.phase is Phase.TRAIN)
-        return Meeting(leaf if own is None else own + leaf, dict.fromkeys(roster.feature_parties, leaf))
+        return Gathered(leaf if own is None else own + leaf, dict.fromkeys(roster.feature_parties, leaf))
 
     def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
         """Label party: carry the gradient on into the layers before the last, with the part that W_mask adds."""

@@ -10,7 +10,7 @@ from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.blocks.codebook import check_codes, least_bits
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.defence import Defence, Local, Place, Setting
+from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.distance import distance_correlation
 from cutlayer.wire import Encoding
@@ -66,7 +66,7 @@ class BinarisedSplit(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Add batch norm (extended), or binarise the bottom's weights (original)."""
-        if setting.part != "bottom":
+        if setting.subject is not Subject.BOTTOM:
             return model
         if self.variant == "extended":
             return nn.Sequential(model, Normalised(self.width(0, setting.classes)))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, positive
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import Stream
 
@@ -84,7 +84,7 @@ class ConfusionalAutoencoder(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Let the top decode what it predicts."""
-        if setting.role is not Role.LABEL_PARTY or setting.part != "top":
+        if setting.role is not Role.LABEL_PARTY or setting.subject is not Subject.TOP:
             return model
         return Decoded(model, deepcopy(self._trained(setting)[1]), setting.classes)
 

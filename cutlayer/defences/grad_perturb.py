@@ -34,7 +34,6 @@ class GradPerturb(Defence):
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("epsilon=5.0", "epsilon=2.0", "epsilon=1.0")
-    retraces: ClassVar[bool] = True
 
     def __init__(self, *, epsilon: float = 1.0) -> None:
         positive("epsilon", epsilon)

@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.blocks.codebook import check_codes, least_bits, target_codes
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
-from cutlayer.defence import Defence, Local, Place, Setting
+from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.wire import Encoding
 
@@ -100,7 +100,7 @@ class Hash(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """End each bottom in batch norm."""
-        if setting.part != "bottom" or not self.normalise:
+        if setting.subject is not Subject.BOTTOM or not self.normalise:
             return model
         return nn.Sequential(model, Normalised(self.width(0, setting.classes)))
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
 
@@ -48,12 +48,14 @@ class Instahide(Defence):
         return True
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
-        """Flip signs in front of a feature party's bottom; `inputs` cannot, as it is not told whose rows they are."""
-        is_sent = setting.part == "bottom" and setting.role is Role.FEATURE_PARTY
+        """Flip signs in front of a feature party's bottom; `batch` cannot, as it does not know the party's role."""
+        is_sent = setting.subject is Subject.BOTTOM and setting.role is Role.FEATURE_PARTY
         return Flipped(model) if is_sent else model
 
-    def inputs(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
-        """Mix each row of a training batch with its partners."""
+    def batch(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
+        """Mix each row of a training batch with its partners; labels are mixed where their gradient is (`protect`)."""
+        if local.place is not Place.INPUTS:
+            return values
         if isinstance(values, SparseRows) or not values.is_floating_point():
             raise ConfigError("Expected dense columns of numbers to mix for instahide; leave it out.")
         return mixed(values, *mixture(local.rows, self.k, local.shared_seed)) if local.training else values

@@ -7,7 +7,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import one_hot
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.defence import Course, Defence, Local, Role, Setting
+from cutlayer.blocks.sparse import SparseRows
+from cutlayer.defence import Course, Defence, Local, Place, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
 
@@ -87,7 +88,7 @@ class LabelDP(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """In stages: put beside the top what was answered so far."""
-        if self.stages == 1 or setting.role is not Role.LABEL_PARTY or setting.part != "top":
+        if self.stages == 1 or setting.role is not Role.LABEL_PARTY or setting.subject is not Subject.TOP:
             return model
         seed = int(torch.randint(2**62, (), generator=setting.rng))  # others may draw secrets from the same numbers
         return Stages(model, self._stages(setting.rows, generator(seed, "label-dp")), setting.classes)
@@ -99,7 +100,7 @@ class LabelDP(Defence):
         return torch.where(drawn < self.share, 0, later.clamp(max=self.stages - 1))
 
     def labels(self, labels: Tensor, setting: Setting) -> Tensor:
-        """Draw the labels to train on; in stages, `relabel` does."""
+        """Draw the labels to train on; in stages, `batch` does."""
         if setting.role is not Role.LABEL_PARTY:
             return labels
         if setting.classes == 0:
@@ -113,11 +114,12 @@ class LabelDP(Defence):
         prior, epsilon = self._public_prior(labels, setting)
         return rr_with_prior(labels, prior[None], epsilon, setting.rng)
 
-    def relabel(self, labels: Tensor, outputs: Tensor, local: Local) -> Tensor:
+    def batch(self, values: Tensor | SparseRows, local: Local) -> Tensor | SparseRows:
         """In stages: answer rows whose turn has come, leave out those whose turn is later."""
-        if self.stages == 1:
-            return labels
-        assert local.top is not None
+        if self.stages == 1 or local.place is not Place.LABELS:
+            return values
+        assert isinstance(values, Tensor) and local.outputs is not None and local.top is not None
+        labels, outputs = values, local.outputs
         held = next(module for module in local.top.modules() if isinstance(module, Stages))
         classes = held.priors.shape[1]
         if labels.ndim != 1 or labels.is_floating_point():

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from cutlayer._validate import at_least
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
 
@@ -64,7 +64,7 @@ class Masquerade(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Put P, Q and u in the place of a feature party's linear layer."""
-        if setting.role is not Role.FEATURE_PARTY or setting.part != "bottom":
+        if setting.role is not Role.FEATURE_PARTY or setting.subject is not Subject.BOTTOM:
             return model
         layer = _linear(model)
         if layer is None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer._validate import one_of, positive
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 
 
@@ -41,11 +41,11 @@ class MutualInformation(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """End a feature party's bottom in a bottleneck, or begin the top with one."""
-        if setting.part == "bottom" and setting.role is Role.FEATURE_PARTY and self.at != "label":
+        if setting.subject is Subject.BOTTOM and setting.role is Role.FEATURE_PARTY and self.at != "label":
             last = _layers(model, "bottom")[-1]
             width = last.out_features if isinstance(last, nn.Linear) else last.out_channels
             return nn.Sequential(model, Bottleneck(width, isinstance(last, nn.Conv2d), self.weight))
-        if setting.part == "top" and self.at != "features":
+        if setting.subject is Subject.TOP and self.at != "features":
             first = _layers(model, "top")[0]
             width = first.in_features if isinstance(first, nn.Linear) else first.in_channels
             return nn.Sequential(Bottleneck(width, isinstance(first, nn.Conv2d), self.weight), model)

@@ -6,7 +6,7 @@ from torch import nn
 
 from cutlayer._validate import non_negative, one_of, positive
 from cutlayer.blocks.passport import PassportLayer
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -69,8 +69,9 @@ class Passport(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Put passports into a feature party's bottom, or into the top."""
-        own = setting.part == "bottom" and setting.role is Role.LABEL_PARTY  # is not sent
-        if own or setting.part not in ("bottom", "top") or self.where not in (setting.part, "both"):
+        part = setting.subject
+        own = part is Subject.BOTTOM and setting.role is Role.LABEL_PARTY  # is not sent
+        if own or part not in (Subject.BOTTOM, Subject.TOP) or self.where not in (part.value, "both"):
             return model
         name, layer = self._chosen(model, setting)
         held = PassportLayer(
@@ -88,26 +89,27 @@ class Passport(Defence):
         return model
 
     def _chosen(self, model: nn.Module, setting: Setting) -> tuple[str, nn.Conv2d | nn.Linear]:
-        wanted = self.bottom_layer if setting.part == "bottom" else self.top_layer
-        kinds = (nn.Conv2d, nn.Linear) if setting.part == "bottom" else (nn.Linear,)
-        found = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
-        if wanted and wanted not in found:
-            names = ", ".join(found) or "none"
+        """The layer that gets passports: the one that was named, else the bottom's last or the top's first."""
+        in_bottom = setting.subject is Subject.BOTTOM
+        place = f"{setting.party}'s {setting.subject.value}"
+        wanted = self.bottom_layer if in_bottom else self.top_layer
+        kinds = (nn.Conv2d, nn.Linear) if in_bottom else (nn.Linear,)
+        layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, kinds)}
+        if wanted and wanted not in layers:
+            names = ", ".join(layers) or "none"
+            raise ConfigError(f"Expected a layer of {place} to hold passports, one of {names}.")
+        if not layers:
             raise ConfigError(
-                f"Expected a layer of {setting.party}'s {setting.part} to hold passports, one of {names}."
+                f"Expected a convolution or linear layer in {place} to hold passports, got "
+                f"none; choose another model, or where={'top' if in_bottom else 'bottom'}."
             )
-        if not found:
-            raise ConfigError(
-                f"Expected a convolution or linear layer in {setting.party}'s {setting.part} to hold passports, got "
-                f"none; choose another model, or where={'top' if setting.part == 'bottom' else 'bottom'}."
-            )
-        name = wanted or (list(found)[-1] if setting.part == "bottom" else next(iter(found)))
-        return name, found[name]
+        name = wanted or (list(layers)[-1] if in_bottom else next(iter(layers)))
+        return name, layers[name]
 
 
 def _drop_norm(model: nn.Module, name: str) -> None:
     """Take out a batch norm that comes right after a layer."""
-    leaves = [one for one, layer in model.named_modules() if not list(layer.children())]
+    leaves = [path for path, layer in model.named_modules() if not list(layer.children())]
     after = leaves[leaves.index(name) + 1 : leaves.index(name) + 2]
     if after and isinstance(model.get_submodule(after[0]), NORMS):
         _put(model, after[0], nn.Identity())

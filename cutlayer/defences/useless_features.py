@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cutlayer._validate import one_of, positive
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import normal_like
 
@@ -74,7 +74,7 @@ class UselessFeatures(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Let a padded bottom take rows without useless columns as well."""
-        if setting.part != "bottom" or not self._pads(setting.role):
+        if setting.subject is not Subject.BOTTOM or not self._pads(setting.role):
             return model
         first = next(
             (layer for layer in model.modules() if not list(layer.children()) and list(layer.parameters())), None

@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 from cutlayer._validate import non_negative
 from cutlayer.blocks.codebook import check_codes
 from cutlayer.blocks.sign import Normalised
-from cutlayer.defence import Course, Defence, Local, Place, Setting
+from cutlayer.defence import Course, Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.wire import Encoding
 
@@ -49,7 +49,7 @@ class Vote(Defence):
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """End each bottom in batch norm, so that no letter is out of reach from the start."""
-        if setting.part != "bottom":
+        if setting.subject is not Subject.BOTTOM:
             return model
         return nn.Sequential(model, Normalised(self.width(0, setting.classes)))
 

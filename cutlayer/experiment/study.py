@@ -26,7 +26,7 @@ TABLE = (
 
 
 #: Words of training that a study says otherwise: its setups hold defences and cuts, and it has several seeds.
-ELSEWHERE = ("defences", "seed", "greedy", "lookahead")
+ELSEWHERE = ("defences", "seed", "kinds", "lookahead")
 
 
 @dataclass(frozen=True, kw_only=True)

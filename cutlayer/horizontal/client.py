@@ -1,18 +1,16 @@
 """Client: trains on its own rows and sends what is shared of its model; a private bottom never leaves it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from cutlayer.blocks.weights import pack, places, unpack
-from cutlayer.cut import Roster
-from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Place, protect
 from cutlayer.horizontal.server import Answer
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.party import Defended, loss_of
+from cutlayer.party import Defended, Equipment, loss_of
 from cutlayer.rng import generator
 from cutlayer.session import batches
 
@@ -36,15 +34,14 @@ class Client(Defended):
         rows: Tensor,
         bottom: nn.Module,
         top: nn.Module,
+        equipment: Equipment,
         *,
         server: str = "server",
         shares: tuple[str, ...] = ("top",),
         passes: int = 1,
         split: bool = False,
-        **common: Any,
     ) -> None:
-        roster = Roster(server, (name,))
-        super().__init__(name, {"bottom": bottom, "top": top}, cut=Concat(), roster=roster, **common)
+        super().__init__(name, {"bottom": bottom, "top": top}, equipment)
         self.features = features
         self.labels = labels
         self.rows = rows
@@ -176,7 +173,7 @@ class Client(Defended):
             outputs = self.top(embedding)
         loss = loss_of(outputs, targets)
         if self.protectors:
-            local = self.local(Place.LOGITS, batch, labels=targets)
+            local = replace(self.local(Place.LOGITS, batch), labels=targets)
             outputs.register_hook(lambda gradient: protect(self.protectors, gradient, local))
         self.backward([loss], [None])
         self.losses.append(loss.detach())

@@ -10,14 +10,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from cutlayer._validate import an, at_least, listed, one_of, positive
+from cutlayer._validate import at_least, instance, listed, one_of, positive
 from cutlayer.blocks.passport import passport_layers
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.blocks.weights import pack, unpack
 from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Goal, Task
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError, DataError, Diverged
 from cutlayer.horizontal.client import Client
 from cutlayer.horizontal.partition import dirichlet, evenly
@@ -25,7 +25,8 @@ from cutlayer.horizontal.server import Answer, Server
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
-from cutlayer.plan import Bottoms, Plan, Top, made, shape_of
+from cutlayer.party import Equipment
+from cutlayer.plan import Bottoms, Plan, Top, make_top, shape_of
 from cutlayer.progress import Progress
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream, derive, generator
@@ -87,7 +88,7 @@ class Federation:
 
 def whole_rows(task: Task) -> Tensor:
     """The columns of a task in which one party holds them all."""
-    an("task", task, Task, "cl.data.digits(parties=1, label_party='server')")
+    instance("task", task, Task, "cl.data.digits(parties=1, label_party='server')")
     if task.goal is Goal.REGRESSION or len(task.features) != 1:
         raise DataError(
             f"Expected classes and whole rows for horizontal learning, got {len(task.features)} parties with columns; "
@@ -116,7 +117,14 @@ def client_of(
     `columns` are the task's where they are on the device already, so that clients in one process share them."""
     one_of("client", name, federation.names)
     plan = federation.plan
-    setting = _setting(task, plan, name, "")
+    equipment = Equipment(
+        cut=Concat(),
+        roster=Roster(SERVER, (name,)),
+        recipe=plan.recipe,
+        stream=Stream(plan.seed, name, device=plan.device),
+        setting=_setting(task, plan, name, Subject.PARTY),
+        defences=plan.defences,
+    )
     bottom, top = _models(task, federation, name)
     if "bottom" in federation.shares and passport_layers(bottom):
         raise ConfigError("Expected method=private-bottom with passports: a shared bottom would give them away.")
@@ -127,14 +135,11 @@ def client_of(
         rows_of(task, federation)[name] if rows is None else rows,
         bottom.to(plan.device),
         top.to(plan.device),
+        equipment,
         server=SERVER,
         shares=federation.shares,
         passes=federation.passes,
         split=federation.method == "splitfed",
-        recipe=plan.recipe,
-        stream=Stream(plan.seed, name, device=plan.device),
-        setting=setting,
-        defences=plan.defences,
     )
 
 
@@ -154,16 +159,16 @@ def _models(task: Task, federation: Federation, name: str) -> tuple[nn.Module, n
     with Stream(plan.seed, name, "init", "bottom").scope():
         bottom = plan.bottoms(features, plan.width)
         for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(task, plan, name, "bottom"))
+            bottom = defence.model(bottom, _setting(task, plan, name, Subject.BOTTOM))
     with Stream(plan.seed, name, "init", "top").scope():
-        top = made(plan.top, prod(shape_of(bottom, features)), task.outputs)
+        top = make_top(plan.top, prod(shape_of(bottom, features)), task.outputs)
     return bottom, top
 
 
-def _setting(task: Task, plan: Plan, name: str, part: str) -> Setting:
-    rng = generator(plan.seed, name, "defence", part)
+def _setting(task: Task, plan: Plan, name: str, subject: Subject) -> Setting:
+    rng = generator(plan.seed, name, "defence", subject.value)
     private = derive(plan.seed, name, "private")
-    return Setting(name, Role.FEATURE_PARTY, part, len(task.classes), rng, plan.seed, private, len(task.labels))
+    return Setting(name, Role.FEATURE_PARTY, subject, len(task.classes), rng, plan.seed, private, len(task.labels))
 
 
 @dataclass

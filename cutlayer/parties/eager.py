@@ -1,17 +1,17 @@
 """EagerParty: a feature party that looks ahead, so that far-apart parties wait for each other less often."""
 
 from collections import deque
-from typing import Any, cast
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut
 from cutlayer.errors import ConfigError
 from cutlayer.message import Phase
-from cutlayer.party import FeatureParty
+from cutlayer.party import Equipment, FeatureParty
 from cutlayer.spec import describe
 
 
@@ -22,8 +22,8 @@ class EagerParty(FeatureParty):
     a copy of the parameters, and the copy's gradient is applied to the parameters as they are by then.
     """
 
-    def __init__(self, *arguments: Any, **common: Any) -> None:
-        super().__init__(*arguments, **common)
+    def __init__(self, name: str, features: Tensor | SparseRows, bottom: nn.Module, equipment: Equipment) -> None:
+        super().__init__(name, features, bottom, equipment)
         if type(self.cut).offer is not Cut.offer:
             raise ConfigError(f"Expected a cut of one message each way for look-ahead, got {describe(self.cut)}.")
         if self.replaced:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import cutlayer.defences
-from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.spec import find
 
@@ -41,7 +41,9 @@ def local(place, payload, seed=0, training=True):
 
 
 def setting(role, part, seed=0):
-    return Setting(party="p", role=role, part=part, classes=2, rng=torch.Generator().manual_seed(seed), shared_seed=3)
+    return Setting(
+        party="p", role=role, subject=part, classes=2, rng=torch.Generator().manual_seed(seed), shared_seed=3
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +88,7 @@ def check_labels(defence):
     """Labels keep their rows, repeat from the generator, and belong to the label party."""
     labels = torch.arange(40) % 2
     for role in Role:
-        first, second = (defence.labels(labels.clone(), setting(role, "labels", seed=5)) for _ in range(2))
+        first, second = (defence.labels(labels.clone(), setting(role, Subject.LABELS, seed=5)) for _ in range(2))
         assert len(first) == len(labels) and torch.equal(first, second), role
         assert first.is_floating_point() == (first.ndim == 2), "class numbers, or a row of weights per class"
         assert role is Role.LABEL_PARTY or torch.equal(first, labels), "labels belong to the label party"
@@ -98,7 +100,7 @@ def check_features(defence):
     values[:, 0] = (values[:, 0] > 0.5).float()
     before = values.clone()
     for role in Role:
-        first, second = (defence.features(values, setting(role, "features", seed=5)) for _ in range(2))
+        first, second = (defence.features(values, setting(role, Subject.FEATURES, seed=5)) for _ in range(2))
         assert torch.equal(first, second), "not repeatable"
         assert torch.equal(values, before), "the input was changed in place"
         assert len(first) == len(values) and first.isfinite().all() and first.dtype == values.dtype
@@ -106,7 +108,11 @@ def check_features(defence):
 
 def check_model(defence):
     """A model comes back that gives one finite row per row, and the same from the same generator."""
-    for role, part in ((Role.FEATURE_PARTY, "bottom"), (Role.LABEL_PARTY, "bottom"), (Role.LABEL_PARTY, "top")):
+    for role, part in (
+        (Role.FEATURE_PARTY, Subject.BOTTOM),
+        (Role.LABEL_PARTY, Subject.BOTTOM),
+        (Role.LABEL_PARTY, Subject.TOP),
+    ):
         with torch.random.fork_rng(devices=[]):
             width = defence.width(4, classes=2)
             layers = nn.Sequential(nn.Linear(BOTTOM_INPUTS, 8), nn.ReLU(), nn.Linear(8, width))
@@ -118,7 +124,7 @@ def check_model(defence):
                 changed = defence.model(copy.deepcopy(model), setting(role, part, seed=5)).eval()
                 torch.manual_seed(8)
                 outputs.append(changed(inputs))
-        assert torch.equal(*outputs), f"the same generator gave another {part}"
+        assert torch.equal(*outputs), f"the same generator gave another {part.value}"
         assert outputs[0].isfinite().all() and len(outputs[0]) == len(inputs)
 
 

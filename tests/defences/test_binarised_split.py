@@ -13,7 +13,7 @@ import cutlayer.defences as package
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Goal
-from cutlayer.defence import Defence, Place, Role, Setting
+from cutlayer.defence import Defence, Place, Role, Setting, Subject
 from cutlayer.defences import BinarisedSplit
 from cutlayer.metrics.distance import distance_correlation
 from cutlayer.plan import Plan
@@ -26,7 +26,7 @@ from tests.helpers import distances
 from tests.helpers.small_task import bottom, make_task, top
 from tests.helpers.toy import rng
 
-BOTTOM = Setting("p1", Role.FEATURE_PARTY, "bottom", 3, rng(), 0)
+BOTTOM = Setting("p1", Role.FEATURE_PARTY, Subject.BOTTOM, 3, rng(), 0)
 
 
 def binarised(*layers):
@@ -64,7 +64,7 @@ def test_the_extended_variant_ends_in_batch_norm_and_keeps_its_weights():
     made = BinarisedSplit(bits=4).model(nn.Linear(3, 4), BOTTOM)
     assert isinstance(made[1], nn.BatchNorm1d) and len(made[0].weight.unique()) == 12
     tall = nn.Linear(3, 4)
-    assert BinarisedSplit(bits=4).model(tall, replace(BOTTOM, part="top")) is tall
+    assert BinarisedSplit(bits=4).model(tall, replace(BOTTOM, subject=Subject.TOP)) is tall
 
 
 def test_weights_have_two_values_and_stand_for_real_ones():

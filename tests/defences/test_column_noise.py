@@ -11,7 +11,7 @@ from cutlayer.attacks import BinaryEquations, BinaryRegression, BinaryUnmask
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import ColumnNoise
 from cutlayer.errors import ConfigError
 from cutlayer.models import named
@@ -23,7 +23,7 @@ ROWS = 2000
 
 
 def setting(role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, part="features", classes=2, rng=rng(seed), shared_seed=0)
+    return Setting(party="shop", role=role, subject=Subject.FEATURES, classes=2, rng=rng(seed), shared_seed=0)
 
 
 def make_task() -> Task:

@@ -10,7 +10,7 @@ from torch import nn
 import cutlayer as cl
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Goal
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import ConfusionalAutoencoder
 from cutlayer.defences.confusional_autoencoder import autoencoder, confusion
 from cutlayer.errors import ConfigError
@@ -19,8 +19,8 @@ from tests.helpers.small_task import make_task
 from tests.helpers.toy import rng
 
 
-def setting(role=Role.LABEL_PARTY, part="labels", classes=3, seed=0):
-    return Setting("p", role, part, classes, rng(), shared_seed=0, private_seed=seed)
+def setting(role=Role.LABEL_PARTY, subject=Subject.LABELS, classes=3, seed=0):
+    return Setting("p", role, subject, classes, rng(), shared_seed=0, private_seed=seed)
 
 
 def soft_labels(classes=2, seed=0, **settings):
@@ -60,7 +60,7 @@ def test_more_weight_is_more_even():
 
 def test_the_top_decodes_in_evaluation_only_and_the_decoder_is_not_trained():
     soft = soft_labels(3)
-    top = ConfusionalAutoencoder().model(nn.Identity(), setting(part="top"))
+    top = ConfusionalAutoencoder().model(nn.Identity(), setting(subject=Subject.TOP))
     assert torch.equal(top.train()(soft.log()), soft.log())
     decoded = top.eval()(soft.log())
     assert torch.equal(decoded.argmax(dim=1), torch.arange(3)) and decoded.exp().sum(dim=1).tolist() == pytest.approx(
@@ -71,7 +71,11 @@ def test_the_top_decodes_in_evaluation_only_and_the_decoder_is_not_trained():
 
 
 def test_both_hooks_use_one_autoencoder_that_is_trained_once_from_the_private_seed():
-    defence, labels, kept = ConfusionalAutoencoder(epochs=100), torch.arange(2), setting(part="top", classes=2, seed=5)
+    defence, labels, kept = (
+        ConfusionalAutoencoder(epochs=100),
+        torch.arange(2),
+        setting(subject=Subject.TOP, classes=2, seed=5),
+    )
     autoencoder.cache_clear()
     before = torch.random.get_rng_state()
     one = defence.labels(labels, kept)
@@ -93,7 +97,7 @@ def test_synthetic_samples_end_at_like_soft_labels():
 def test_the_other_parties_and_parts_are_left_alone():
     labels, model = torch.tensor([0, 1]), nn.Identity()
     assert ConfusionalAutoencoder().labels(labels, setting(Role.FEATURE_PARTY)) is labels
-    for role, part in ((Role.FEATURE_PARTY, "bottom"), (Role.LABEL_PARTY, "bottom")):
+    for role, part in ((Role.FEATURE_PARTY, Subject.BOTTOM), (Role.LABEL_PARTY, Subject.BOTTOM)):
         assert ConfusionalAutoencoder().model(model, setting(role, part)) is model
 
 
@@ -104,7 +108,7 @@ def test_a_task_is_learned_and_its_decoder_saved_as_it_was(tmp_path):
     assert run.metrics["accuracy"] > plain.metrics["accuracy"] - 0.05 > 0.85
     top = run.session.label_party.top
     private = run.session.label_party.setting
-    kept = ConfusionalAutoencoder().model(nn.Identity(), replace(private, part="top"))
+    kept = ConfusionalAutoencoder().model(nn.Identity(), replace(private, subject=Subject.TOP))
     assert digest(top.decoder) == digest(kept.decoder)
 
 

@@ -17,7 +17,7 @@ from cutlayer.attacks import ModelCompletion
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.accountant import gaussian_epsilon
 from cutlayer.checkpoint import digest
-from cutlayer.defence import Course, Local, Place, Role, Setting
+from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
 from cutlayer.defences import DpSgd
 from cutlayer.errors import ConfigError, Interrupted
 from cutlayer.plan import Plan, assemble
@@ -201,7 +201,7 @@ def test_opacus_is_imported_only_where_parameters_are_made_private():
 
 def test_without_opacus_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opacus", None)
-    setting = Setting("shop", Role.FEATURE_PARTY, "optimiser", 2, rng(), 0)
+    setting = Setting("shop", Role.FEATURE_PARTY, Subject.OPTIMISER, 2, rng(), 0)
     with pytest.raises(ConfigError, match=r"pip install 'cutlayer\[dp\]'"):
         DpSgd(where="parameters").optimiser(torch.optim.SGD([torch.zeros(1)]), [nn.Linear(1, 1)], setting, RECIPE)
 

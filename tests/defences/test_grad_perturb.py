@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 import cutlayer as cl
 from cutlayer.blocks.sign import laplace_like
 from cutlayer.data.task import Goal
-from cutlayer.defence import Course, Local, Place, Role, Setting
+from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
 from cutlayer.defences import GradPerturb
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
@@ -128,7 +128,7 @@ def test_what_it_refuses_and_its_spelling():
         cl.train(
             make_task(2, "p0", Goal.REGRESSION), defences=[GradPerturb()], recipe=cl.Recipe(epochs=1, batch_size=32)
         )
-    feature = Setting("p", Role.FEATURE_PARTY, "labels", 0, rng(), 0)
+    feature = Setting("p", Role.FEATURE_PARTY, Subject.LABELS, 0, rng(), 0)
     assert GradPerturb().labels(torch.ones(2), feature).tolist() == [1, 1]
     for wrong in (0, -1, float("nan")):
         with pytest.raises(ConfigError, match="epsilon"):

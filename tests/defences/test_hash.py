@@ -16,7 +16,7 @@ from cutlayer.attacks.tools.shared_codes import shared_codes
 from cutlayer.blocks.codebook import target_codes
 from cutlayer.checkpoint import digest
 from cutlayer.data.task import Features, Goal
-from cutlayer.defence import Defence, Local, Place, Role, Setting
+from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
 from cutlayer.defences import AbnormalCodes, GaussianNoise, Hash, MaxNorm
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.party import FeatureParty
@@ -206,12 +206,12 @@ def test_as_many_bits_as_the_classes_need(classes, bits):
 
 def test_every_bottom_ends_in_batch_norm_and_tops_do_not():
     for role in Role:
-        setting = Setting("p", role, "bottom", 3, rng(), 0)
+        setting = Setting("p", role, Subject.BOTTOM, 3, rng(), 0)
         made = Hash().model(nn.Linear(3, 2), setting)
         assert isinstance(made[1], nn.BatchNorm1d) and made[1].num_features == 2
-        for part, defence in (("top", Hash()), ("bottom", Hash(normalise=False))):
+        for part, defence in ((Subject.TOP, Hash()), (Subject.BOTTOM, Hash(normalise=False))):
             model = nn.Linear(3, 2)
-            assert defence.model(model, replace(setting, part=part)) is model
+            assert defence.model(model, replace(setting, subject=part)) is model
 
 
 def test_zero_is_sent_as_plus_one_and_gradients_as_they_are():

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, mse_loss, one_hot
 import cutlayer as cl
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Goal
-from cutlayer.defence import Local, Place, Role, Setting
+from cutlayer.defence import Local, Place, Role, Setting, Subject
 from cutlayer.defences import Instahide
 from cutlayer.defences.insta_hide import MOST, Flipped, mixed, mixture
 from cutlayer.errors import ConfigError
@@ -41,8 +41,8 @@ def local(place=Place.EMBEDDING, training=True, labels=None, rows=ROWS):
     return Local(place, rng(), training, rows, labels=labels, shared_seed=4)
 
 
-def setting(role=Role.FEATURE_PARTY, part="bottom"):
-    return Setting("p", role, part, 3, rng(), 4)
+def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
+    return Setting("p", role, subject, 3, rng(), 4)
 
 
 def test_a_mixture_by_hand():
@@ -89,9 +89,9 @@ def test_all_parties_mix_alike_and_only_in_training():
     partners, weights = mixture(ROWS, 4, 4)
     for table in (values, own):
         expected = sum(weights[:, j].view(-1, *[1] * (table.dim() - 1)) * table[partners[:, j]] for j in range(4))
-        assert torch.allclose(Instahide().inputs(table, local()), expected.to(table.dtype))
-        assert Instahide().inputs(table, local(training=False)) is table
-    assert torch.equal(Instahide(k=1).inputs(values, local()), values)
+        assert torch.allclose(Instahide().batch(table, local(Place.INPUTS)), expected.to(table.dtype))
+        assert Instahide().batch(table, local(Place.INPUTS, training=False)) is table
+    assert torch.equal(Instahide(k=1).batch(values, local(Place.INPUTS)), values)
 
 
 def test_signs_are_fair_fresh_and_in_training_only():
@@ -108,7 +108,7 @@ def test_only_what_is_sent_is_flipped():
     layer = nn.Linear(2, 3)
     assert isinstance(Instahide().model(layer, setting()), Flipped)
     assert Instahide().model(layer, setting(Role.LABEL_PARTY)) is layer
-    assert Instahide().model(layer, setting(Role.LABEL_PARTY, "top")) is layer
+    assert Instahide().model(layer, setting(Role.LABEL_PARTY, Subject.TOP)) is layer
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
@@ -143,7 +143,7 @@ def test_what_it_refuses():
             Instahide(k=k)
     for values in (SparseRows.from_scipy(scipy.sparse.eye(6)), torch.ones(6, 3, dtype=torch.int64)):
         with pytest.raises(ConfigError, match="dense columns of numbers"):
-            Instahide().inputs(values, local())
+            Instahide().batch(values, local(Place.INPUTS))
 
 
 def test_what_crosses_is_mixed_and_flipped_in_training_and_plain_in_prediction():

@@ -9,7 +9,7 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer import training
-from cutlayer.defence import Course, Local, Place, Role, Setting
+from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
 from cutlayer.defences import ConfusionalAutoencoder, LabelDP, MutualInformation, Passport
 from cutlayer.defences.label_dp import Stages, noisy_frequencies, randomised_response, rr_with_prior
 from cutlayer.errors import ConfigError
@@ -20,7 +20,7 @@ from tests.helpers.toy import rng
 
 
 def setting(classes=3, role=Role.LABEL_PARTY, seed=0):
-    return Setting(party="bank", role=role, part="labels", classes=classes, rng=rng(seed), shared_seed=0)
+    return Setting(party="bank", role=role, subject=Subject.LABELS, classes=classes, rng=rng(seed), shared_seed=0)
 
 
 def shares(answers, classes):
@@ -166,12 +166,13 @@ def test_spelling():
 
 def staged(defence, rows, classes=3):
     """A top in stages, as the label party makes it."""
-    where = Setting("bank", Role.LABEL_PARTY, "top", classes, rng(4), 0, rows=rows)
+    where = Setting("bank", Role.LABEL_PARTY, Subject.TOP, classes, rng(4), 0, rows=rows)
     return defence.model(nn.Linear(2, classes), where)
 
 
 def visit(defence, top, labels, outputs, rows, seed=0):
-    return defence.relabel(labels[rows], outputs[rows], Local(Place.LOGITS, rng(seed), True, rows, top=top))
+    here = Local(Place.LABELS, rng(seed), True, rows, outputs=outputs[rows], top=top)
+    return defence.batch(labels[rows], here)
 
 
 def test_shares_of_stages():
@@ -181,12 +182,12 @@ def test_shares_of_stages():
 
 
 def test_only_the_top_is_wrapped_and_only_in_stages():
-    model, top = nn.Linear(2, 3), Setting("bank", Role.LABEL_PARTY, "top", 3, rng(), 0, rows=5)
-    bottom = Setting("shop", Role.FEATURE_PARTY, "bottom", 3, rng(), 0, rows=5)
+    model, top = nn.Linear(2, 3), Setting("bank", Role.LABEL_PARTY, Subject.TOP, 3, rng(), 0, rows=5)
+    bottom = Setting("shop", Role.FEATURE_PARTY, Subject.BOTTOM, 3, rng(), 0, rows=5)
     assert LabelDP().model(model, top) is model and LabelDP(stages=2).model(model, bottom) is model
     assert isinstance(LabelDP(stages=2).model(model, top), Stages)
     labels = torch.arange(3)
-    assert LabelDP().relabel(labels, torch.zeros(3, 3), Local(Place.LOGITS, rng(), True, labels)) is labels
+    assert LabelDP().batch(labels, Local(Place.LABELS, rng(), True, labels, outputs=torch.zeros(3, 3))) is labels
     assert LabelDP(stages=2).labels(labels, setting()) is labels  # `relabel` answers
 
 
@@ -225,9 +226,9 @@ def test_a_waiting_row_gives_nothing_away():
     labels, outputs, found = torch.arange(50) % 3, torch.randn(50, 3, generator=rng(1)), []
     for other in (0, 1):
         top = staged(defence, 50)
-        here = Local(Place.LOGITS, rng(7), True, rows, top=top)
+        here = Local(Place.LABELS, rng(7), True, rows, outputs=outputs, top=top)
         changed = torch.where(top.stages == 1, (labels + other) % 3, labels)
-        found.append((defence.relabel(changed, outputs, here), here.rng.get_state()))
+        found.append((defence.batch(changed, here), here.rng.get_state()))
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
@@ -254,14 +255,15 @@ def test_skipped_rows_get_gradients_of_exactly_zero_until_their_turn(task):
 
 def test_answers_never_change_and_later_ones_are_truer(task, monkeypatch):
     """Two stages keep more true labels than one at the same epsilon."""
-    seen, real = [], LabelDP.relabel
+    seen, real = [], LabelDP.batch
 
-    def relabel(self, labels, outputs, local):
-        found = real(self, labels, outputs, local)
-        seen.append(local.top.answers.clone())
-        return found
+    def batch(self, values, local):
+        values = real(self, values, local)
+        if local.place is Place.LABELS:
+            seen.append(local.top.answers.clone())
+        return values
 
-    monkeypatch.setattr(LabelDP, "relabel", relabel)
+    monkeypatch.setattr(LabelDP, "batch", batch)
     run = cl.train(task, defences=[LabelDP(epsilon=2.0, stages=2, first=10)], epochs=12)
     for before, after in pairwise(seen):
         assert torch.equal(before[before >= 0], after[before >= 0])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from cutlayer.defence import Local, Place, Role, Setting
+from cutlayer.defence import Local, Place, Role, Setting, Subject
 from cutlayer.defences import Marvell
 from cutlayer.defences.marvell import solve
 from cutlayer.errors import ConfigError
@@ -225,7 +225,7 @@ def test_batches_with_nothing_to_hide_pass(local):
 
 def test_two_classes_only_unless_told():
     def setting(classes, role=Role.LABEL_PARTY):
-        return Setting("bank", role, "labels", classes, rng(), 0)
+        return Setting("bank", role, Subject.LABELS, classes, rng(), 0)
 
     labels = torch.arange(6) % 3
     with pytest.raises(ConfigError, match="two classes for marvell, got 3; set many=one-vs-rest"):

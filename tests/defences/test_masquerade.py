@@ -11,7 +11,7 @@ from cutlayer.attacks import BinaryEquations
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Goal, Task
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import GaussianNoise, Masquerade
 from cutlayer.defences.masquerade import Disguised
 from cutlayer.errors import ConfigError
@@ -21,18 +21,19 @@ from cutlayer.plan import Plan
 from cutlayer.rng import Stream
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
+from cutlayer.transcript import Transcript
 from tests.helpers.toy import rng
 
 ROWS, COLUMNS, WIDTH = 400, 5, 12
 
 
-def setting(part, role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, part=part, classes=2, rng=rng(seed), shared_seed=0)
+def setting(subject, role=Role.FEATURE_PARTY, seed=0):
+    return Setting(party="shop", role=role, subject=subject, classes=2, rng=rng(seed), shared_seed=0)
 
 
 def made(defence, columns=COLUMNS, width=WIDTH):
     with Stream(0, "toy").scope():
-        return defence.model(nn.Linear(columns + 1, width, bias=False), setting("bottom"))
+        return defence.model(nn.Linear(columns + 1, width, bias=False), setting(Subject.BOTTOM))
 
 
 def make_task() -> Task:
@@ -61,9 +62,10 @@ def plan(*defences, epochs=4):
 
 def sent(run, rows):
     """What the feature party sends for some rows in prediction."""
-    view = run.view("bank", predict=rows)
-    found, payload, _ = view.channel(cl.Kind.EMBEDDING, cl.Phase.PREDICT, peer="shop").read()
-    return payload[found.argsort()]
+    transcript = Transcript()
+    run.session.predict(rows, transcript.write)
+    order, payload, _ = transcript.channels["shop", "bank", cl.Kind.EMBEDDING, cl.Phase.PREDICT].read()
+    return payload[order.argsort()]
 
 
 def claimed(run) -> list[np.ndarray]:
@@ -103,16 +105,18 @@ def test_everything_starts_as_linear_layers_do():
 
 def test_bits_are_fair_and_drawn_once_per_record():
     values = torch.rand(20_000, COLUMNS, generator=rng())
-    one, two = (Masquerade().features(values, setting("features", seed=3)) for _ in range(2))
+    one, two = (Masquerade().features(values, setting(Subject.FEATURES, seed=3)) for _ in range(2))
     assert torch.equal(one, two) and torch.equal(one[:, :COLUMNS], values)
     assert set(one[:, COLUMNS].tolist()) == {0.0, 1.0} and float(one[:, COLUMNS].mean()) == pytest.approx(0.5, abs=0.02)
-    assert torch.equal(Masquerade(redraw=True).features(values, setting("features")), values)
+    assert torch.equal(Masquerade(redraw=True).features(values, setting(Subject.FEATURES)), values)
 
 
 def test_the_label_party_keeps_its_columns_and_models():
     values, model = torch.rand(9, 3), nn.Linear(3, 2)
-    assert Masquerade().features(values, setting("features", Role.LABEL_PARTY)) is values
-    assert all(Masquerade().model(model, setting(part, Role.LABEL_PARTY)) is model for part in ("bottom", "top"))
+    assert Masquerade().features(values, setting(Subject.FEATURES, Role.LABEL_PARTY)) is values
+    assert all(
+        Masquerade().model(model, setting(part, Role.LABEL_PARTY)) is model for part in (Subject.BOTTOM, Subject.TOP)
+    )
 
 
 def test_a_row_without_its_bit_gets_one():
@@ -181,29 +185,29 @@ def test_it_resumes_to_the_same_bits_with_noise_on_top(tmp_path, monkeypatch, re
 )
 def test_other_bottoms_are_refused(model):
     with pytest.raises(ConfigError, match=r"one linear layer without bias.*use --bottom linear"):
-        Masquerade().model(model, setting("bottom"))
+        Masquerade().model(model, setting(Subject.BOTTOM))
 
 
 @pytest.mark.parametrize("model", [MLP(5, [4], bias=False), nn.Sequential(nn.Flatten(), nn.Linear(5, 4, bias=False))])
 def test_a_linear_layer_may_come_wrapped(model):
-    assert Masquerade().model(model, setting("bottom")).inner.in_features == 4
+    assert Masquerade().model(model, setting(Subject.BOTTOM)).inner.in_features == 4
 
 
 def test_dependent_columns_are_refused_unless_the_rank_allows_for_them():
     values = torch.rand(50, 4, generator=rng())
     values = torch.cat([values, values[:, :1] + values[:, 1:2]], dim=1)
     with pytest.raises(ConfigError, match=r"5 columns of shop have rank 4; drop dependent columns or set rank=3"):
-        Masquerade().features(values, setting("features"))
-    assert Masquerade(rank=3).features(values, setting("features")).shape == (50, 6)
+        Masquerade().features(values, setting(Subject.FEATURES))
+    assert Masquerade(rank=3).features(values, setting(Subject.FEATURES)).shape == (50, 6)
     with pytest.raises(ConfigError, match="fabricate fewer bits"):
-        Masquerade(fabricated=4).features(values, setting("features"))
+        Masquerade(fabricated=4).features(values, setting(Subject.FEATURES))
 
 
 def test_sparse_columns_are_refused():
     import scipy.sparse
 
     with pytest.raises(ConfigError, match="dense columns"):
-        Masquerade().features(SparseRows.from_scipy(scipy.sparse.eye(4)), setting("features"))
+        Masquerade().features(SparseRows.from_scipy(scipy.sparse.eye(4)), setting(Subject.FEATURES))
 
 
 @pytest.mark.parametrize("text", ["rank=0", "fabricated=0", "rank=two", "bits=1"])

@@ -11,7 +11,7 @@ from torch.distributions import Normal, kl_divergence
 
 import cutlayer as cl
 from cutlayer.checkpoint import digest
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import MutualInformation
 from cutlayer.defences.mutual_information import Bottleneck, divergence
 from cutlayer.errors import ConfigError
@@ -22,8 +22,8 @@ from tests.helpers.toy import rng
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 
 
-def setting(role=Role.FEATURE_PARTY, part="bottom"):
-    return Setting("p", role, part, 3, rng(), 4)
+def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
+    return Setting("p", role, subject, 3, rng(), 4)
 
 
 def made(*arguments):
@@ -93,7 +93,7 @@ def test_where_bottlenecks_go(at, bottoms, tops):
     with Stream(0, "made").scope():
         bottom = MutualInformation(at=at).model(model, setting())
         own = MutualInformation(at=at).model(model, setting(Role.LABEL_PARTY))
-        top = MutualInformation(at=at).model(model, setting(Role.LABEL_PARTY, "top"))
+        top = MutualInformation(at=at).model(model, setting(Role.LABEL_PARTY, Subject.TOP))
     assert own is model
     assert (bottom is not model) == bottoms and (not bottoms or bottom[1].width == 3)
     assert (top is not model) == tops and (not tops or top[0].width == 4)
@@ -113,7 +113,7 @@ def test_what_it_refuses():
     with pytest.raises(ConfigError, match="a bottom with a linear"):
         MutualInformation().model(nn.Identity(), setting())
     with pytest.raises(ConfigError, match="a top with a linear"):
-        MutualInformation(at="label").model(nn.Identity(), setting(Role.LABEL_PARTY, "top"))
+        MutualInformation(at="label").model(nn.Identity(), setting(Role.LABEL_PARTY, Subject.TOP))
     with pytest.raises(ConfigError, match=r"Expected 6 feature maps a row .* got shape \(54,\)"):
         ended = MutualInformation().model(nn.Sequential(nn.Conv2d(1, 6, 3), nn.Flatten()), setting())
         ended(torch.rand(2, 1, 5, 5))

@@ -9,7 +9,7 @@ from torch import nn
 import cutlayer as cl
 from cutlayer.blocks.passport import PassportLayer, passport_layers
 from cutlayer.blocks.secret_parts import without_secrets
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences.passport import Passport
 from cutlayer.errors import ConfigError
 from cutlayer.models.lenet import LeNet, LeNetTop
@@ -21,8 +21,8 @@ def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def setting(part="bottom", role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, part=part, classes=3, rng=rng(seed), shared_seed=3)
+def setting(subject=Subject.BOTTOM, role=Role.FEATURE_PARTY, seed=0):
+    return Setting(party="shop", role=role, subject=subject, classes=3, rng=rng(seed), shared_seed=3)
 
 
 def layer_of(inner, mean_range=10.0, variance=1.0, bounded=True):
@@ -142,7 +142,7 @@ def test_the_last_layer_of_a_bottom_and_the_first_linear_of_a_top():
     bottom = Passport().model(LeNet((1, 28, 28)), setting())
     assert isinstance(bottom.layers.conv2, PassportLayer) and isinstance(bottom.layers.conv1, nn.Conv2d)
     assert isinstance(bottom.layers.norm2, nn.Identity), "batch norm after it would undo it"
-    top = Passport().model(LeNetTop(), setting("top", Role.LABEL_PARTY))
+    top = Passport().model(LeNetTop(), setting(Subject.TOP, Role.LABEL_PARTY))
     assert isinstance(top.fc1, PassportLayer) and isinstance(top.fc2, nn.Linear)
     assert isinstance(Passport().model(nn.Linear(3, 2), setting()), PassportLayer)
     named = Passport(bottom_layer="layers.conv1").model(LeNet((1, 28, 28)), setting())
@@ -155,8 +155,8 @@ def test_the_last_layer_of_a_bottom_and_the_first_linear_of_a_top():
 def test_each_side_has_its_own(where, bottom, top):
     defence = Passport(where=where)
     assert bool(passport_layers(defence.model(MLP(4, [3]), setting()))) is bottom
-    assert bool(passport_layers(defence.model(MLP(4, [3]), setting("top", Role.LABEL_PARTY)))) is top
-    assert not passport_layers(defence.model(MLP(4, [3]), setting("bottom", Role.LABEL_PARTY))), "is not sent"
+    assert bool(passport_layers(defence.model(MLP(4, [3]), setting(Subject.TOP, Role.LABEL_PARTY)))) is top
+    assert not passport_layers(defence.model(MLP(4, [3]), setting(Subject.BOTTOM, Role.LABEL_PARTY))), "is not sent"
 
 
 def test_training_and_a_reload_keep_accuracy():

@@ -12,7 +12,7 @@ from cutlayer.attacks import ModelCompletion, ModelInversion
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.checkpoint import digest
-from cutlayer.defence import Role, Setting
+from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import UselessFeatures
 from cutlayer.defences.useless_features import Padded
 from cutlayer.errors import ConfigError
@@ -23,8 +23,8 @@ from tests.helpers.toy import rng
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 
 
-def setting(role=Role.FEATURE_PARTY, part="features", seed=0):
-    return Setting(party="shop", role=role, part=part, classes=2, rng=rng(seed), shared_seed=0)
+def setting(role=Role.FEATURE_PARTY, subject=Subject.FEATURES, seed=0):
+    return Setting(party="shop", role=role, subject=subject, classes=2, rng=rng(seed), shared_seed=0)
 
 
 @given(st.integers(1, 40), st.floats(0.01, 6))
@@ -75,8 +75,8 @@ def test_who_pads(at, roles):
     for role in Role:
         defence = UselessFeatures(at=at)
         assert (defence.features(table, setting(role)) is not table) == (role in roles)
-        assert isinstance(defence.model(layer, setting(role, "bottom")), Padded) == (role in roles)
-        assert defence.model(layer, setting(role, "top")) is layer
+        assert isinstance(defence.model(layer, setting(role, Subject.BOTTOM)), Padded) == (role in roles)
+        assert defence.model(layer, setting(role, Subject.TOP)) is layer
 
 
 def test_rows_without_them_get_their_running_mean():
@@ -121,7 +121,7 @@ def test_what_it_refuses():
         with pytest.raises(ConfigError, match="a dense table of numbers"):
             UselessFeatures().features(values, setting())
     with pytest.raises(ConfigError, match="begins with a linear layer"):
-        UselessFeatures().model(nn.Embedding(4, 3), setting(part="bottom"))
+        UselessFeatures().model(nn.Embedding(4, 3), setting(subject=Subject.BOTTOM))
 
 
 def test_spelling():

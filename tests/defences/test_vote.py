@@ -10,7 +10,7 @@ from torch import nn
 
 import cutlayer as cl
 from cutlayer.checkpoint import digest
-from cutlayer.defence import Course, Local, Place, Role, Setting
+from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
 from cutlayer.defences import Vote
 from cutlayer.defences.vote import vote
 from cutlayer.errors import ConfigError, ProtocolError
@@ -23,8 +23,8 @@ def local(place=Place.EMBEDDING, **known):
     return Local(place, rng(), True, torch.arange(2), **known)
 
 
-def setting(role=Role.FEATURE_PARTY, part="bottom", classes=3):
-    return Setting("p", role, part, classes, rng(), 4)
+def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM, classes=3):
+    return Setting("p", role, subject, classes, rng(), 4)
 
 
 def test_the_largest_number_is_the_vote():
@@ -68,7 +68,7 @@ def test_wrong_votes_cost_pull():
 def test_gradients_and_tops_are_left_alone():
     gradient, top = torch.ones(2, 3), nn.Linear(2, 3)
     assert Vote().protect(gradient, local(Place.GRADIENT)) is gradient
-    assert Vote().model(top, setting(Role.LABEL_PARTY, "top")) is top
+    assert Vote().model(top, setting(Role.LABEL_PARTY, Subject.TOP)) is top
     assert Vote().encoding(Place.EMBEDDING) is Encoding.BITS and Vote().encoding(Place.GRADIENT) is None
 
 

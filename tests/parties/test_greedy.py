@@ -17,7 +17,7 @@ from tests.helpers.small_task import bottom, make_task, top
 from tests.test_run import Stop, stop_at
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
-PLAN = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=3, greedy="p1")
+PLAN = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=3, parties={"p1": GreedyParty})
 SGD = cl.Recipe(batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.5, momentum=0.0)
 
 
@@ -32,7 +32,9 @@ def test_ratios_by_hand():
 
 def test_three_updates_by_hand():
     """SGD at 0.5 with gradients 2, 2 and -4: honest steps -1, -1, 2; taken -1, -2 and 2."""
-    plan = Plan(bottoms=lambda features, width: nn.Linear(features.values.shape[1], 2), recipe=SGD, greedy="p1")
+    plan = Plan(
+        bottoms=lambda features, width: nn.Linear(features.values.shape[1], 2), recipe=SGD, parties={"p1": GreedyParty}
+    )
     one = assemble(make_task(3, "p0"), plan, lambda message: None).parties["p1"]
     (weight, bias), start = one.parameters, [p.detach().clone() for p in one.parameters]
     for gradient, moved in ((2.0, -1.0), (2.0, -3.0), (-4.0, -1.0)):
@@ -44,7 +46,7 @@ def test_three_updates_by_hand():
 
 def test_only_the_party_that_is_named_cheats_and_its_first_step_is_honest():
     task = make_task(3, "p0")
-    plans = (PLAN, Plan(**{**vars(PLAN), "greedy": ""}))
+    plans = (PLAN, Plan(**{**vars(PLAN), "parties": {}}))
     greedy, honest = (assemble(task, plan, lambda message: None) for plan in plans)
     assert [type(greedy.parties[name]) for name in ("p1", "p2")] == [GreedyParty, FeatureParty]
     for rows, same in ((torch.arange(32), True), (torch.arange(32, 64), False)):
@@ -70,13 +72,14 @@ def test_from_the_command_line_and_back(tmp_path, capsys):
     out = tmp_path / "run"
     train = ["train", "--data", "digits", "--parties", "2", "--epochs", "1", "--out", str(out)]
     assert main([*train, "--greedy", "b"]) == 2
-    assert "Expected greedy='b' to be a feature party, one of" in capsys.readouterr().err
+    assert "Expected 'b', a GreedyParty, to be a feature party, one of" in capsys.readouterr().err
     name = cl.data.digits(parties=2).feature_parties[0]
     assert main([*train, "--greedy", name]) == 0
     record = read_record(out)["plan"]
-    assert record["greedy"] == name and Settings.of_json(record).plan().greedy == name
+    assert record["kinds"] == {name: "greedy-party"}
+    assert Settings.of_json(record).plan().parties == {name: GreedyParty}
 
 
 def test_look_ahead_beside_it_is_refused():
-    with pytest.raises(cl.ConfigError, match="lookahead=2 beside a greedy party"):
-        Plan(greedy="b", lookahead=2)
+    with pytest.raises(cl.ConfigError, match="lookahead=2 beside b as a GreedyParty"):
+        Plan(parties={"b": GreedyParty}, lookahead=2)

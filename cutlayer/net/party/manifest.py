@@ -52,8 +52,8 @@ class Manifest(Settings):
         if not 0 < self.test < 1:
             raise ConfigError(f"Expected test={self.test} to lie between 0 and 1.")
         at_least("checkpoint", self.checkpoint, 1)
-        if self.patience is not None or self.greedy:
-            word = "greedy" if self.greedy else "patience"
+        if self.patience is not None or self.kinds:
+            word = "kinds" if self.kinds else "patience"
             raise ConfigError(f"Expected no {word} in [run]: it is for simulations, with `cutlayer train`.")
         one_of("ids", self.ids, ("text", "email", "phone"))
         self.plan()  # whatever is wrong with models, cut or defences is said now
@@ -77,7 +77,7 @@ class Manifest(Settings):
             "salt": hashlib.sha256(self.salt.encode()).hexdigest()[:16],  # equal or not; never the salt itself
         }
         settings = {**asdict(self), **full}
-        for simulated in ("bottom", "patience", "greedy"):
+        for simulated in ("bottom", "patience", "kinds"):
             del settings[simulated]
         return {**settings, "protocol": VERSION, "cutlayer": __version__}
 

@@ -47,7 +47,7 @@ def test_the_codes_of_a_run_are_those_that_its_manifest_gives():
     codes = shared_codes(public)
     batch = cl.message.Batch(0, cl.Phase.TRAIN, run.task.train[:20])
     targets = run.task.labels[batch.rows]
-    local = label.local(cl.defence.Place.EMBEDDING, batch, labels=targets, peer="p1")
+    local = replace(label.local(cl.defence.Place.EMBEDDING, batch), labels=targets, peer="p1")
     assert label.penalties[0].penalty(codes[targets], local).item() == pytest.approx(0, abs=1e-6)
     assert label.penalties[0].penalty(-codes[targets], local).item() == pytest.approx(2)
 

@@ -16,7 +16,7 @@ from cutlayer.spec import describe, find, kebab, parse
 TESTS = Path(__file__).parents[1]
 KINDS = [
     (cutlayer.attacks, Attack, "Sees:", "Needs:", "Paper:"),
-    (cutlayer.cuts, Cut),
+    (cutlayer.cuts, Cut, "Guarantee:", "Does not hide:"),
     (cutlayer.defences, Defence, "Guarantee:", "Does not hide:", "Paper:"),
 ]
 

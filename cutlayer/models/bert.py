@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least, probability
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
+from cutlayer.models.parts.shape import holds_tokens
 
 
 class Bert(nn.Module):
@@ -57,6 +58,8 @@ class Bert(nn.Module):
 
 def bert_bottom(features: Features, width: int, *, weights: str | None = None, layers: int = 12) -> nn.Module:
     """BERT on token ids (HashVFL on IMDb); needs the extra cutlayer[text]."""
+    if not holds_tokens(features):
+        raise ConfigError("Expected token ids for the bottom bert, got numbers: use another bottom.")
     return Bert(width, weights=weights, layers=layers)
 
 

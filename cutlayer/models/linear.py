@@ -1,18 +1,17 @@
 """Linear: one layer, as the bottoms of two papers are and as the tops that follow convolutions are."""
 
-from math import prod
-
 from torch import nn
 
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.mlp import MLP
+from cutlayer.models.parts.shape import flat_width
 
 
 def linear_bottom(features: Features, width: int, *, bias: bool = False) -> nn.Module:
     """One linear layer, without bias or activation (binary reconstruction, SFA)."""
-    return MLP(prod(features.values.shape[1:]), [width], bias=bias, sparse=isinstance(features.values, SparseRows))
+    return MLP(flat_width(features), [width], bias=bias, sparse=isinstance(features.values, SparseRows))
 
 
 def linear_top(inputs: int, outputs: int, *, maps: int = 0) -> nn.Module:

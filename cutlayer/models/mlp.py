@@ -6,7 +6,6 @@ the cut, so one class with three switches takes the place of one class per paper
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import prod
 from typing import Literal
 
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from cutlayer._validate import at_least, one_of, probability
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
+from cutlayer.models.parts.shape import flat_width
 from cutlayer.models.sparse_linear import SparseLinear
 
 Activation = Literal["relu", "tanh", "sigmoid", "none"]
@@ -90,7 +90,7 @@ def mlp_bottom(
 ) -> nn.Module:
     """Fully connected layers (HashVFL's tables: hidden=32; VFLRecon: hidden=50, width 50, last_activation)."""
     return MLP(
-        prod(features.values.shape[1:]),
+        flat_width(features),
         [*hidden, width],
         activation=activation,
         batch_norm=batch_norm,

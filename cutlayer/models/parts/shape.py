@@ -1,6 +1,9 @@
-"""The shape of one image, which every image model needs before it can size its layers."""
+"""What a model needs to know of its inputs before it can size its layers: the shape of an image, or of a flat row."""
 
-from math import isqrt
+from math import isqrt, prod
+
+import torch
+from torch import Tensor
 
 from cutlayer._validate import at_least
 from cutlayer.data.task import Features
@@ -36,3 +39,15 @@ def shape_of_maps(inputs: int, maps: int, top: str) -> Shape:
     if maps * side * side != inputs:
         raise ConfigError(f"Expected {maps} square maps for the top {top}, got {inputs} numbers; set maps=.")
     return maps, side, side
+
+
+def holds_tokens(features: Features) -> bool:
+    """Whether the inputs are token ids, which only a model of text can read."""
+    return isinstance(features.values, Tensor) and features.values.dtype == torch.int64
+
+
+def flat_width(features: Features) -> int:
+    """Return how many numbers a row holds, images flattened, and refuse token ids."""
+    if holds_tokens(features):
+        raise ConfigError("Expected numbers for a linear layer, got token ids: use the bottom default or bert.")
+    return prod(features.values.shape[1:])

@@ -1,10 +1,12 @@
 import builtins
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from cutlayer.errors import ConfigError
-from cutlayer.models import Bert, TokenMean
+from cutlayer.models import Bert
 
 IDS = torch.tensor([[5, 9, 3, 0, 0], [7, 2, 0, 0, 0]])
 
@@ -79,11 +81,6 @@ def test_wrong_bert_arguments_are_named(arguments, sentence):
         tiny(**arguments)
 
 
-def test_token_mean_averages_without_padding():
-    model = TokenMean(3, vocabulary=10, embedding=4)
-    table = model.embedding.weight
-    means = torch.stack([table[[5, 9, 3]].mean(dim=0), table[[7, 2]].mean(dim=0), torch.zeros(4)])
-    ids = torch.cat([IDS, torch.zeros(1, 5, dtype=torch.int64)])
-    torch.testing.assert_close(model(ids), model.fc(means))
-    with pytest.raises(ConfigError, match="Expected vocabulary=1"):
-        TokenMean(3, vocabulary=1)
+def test_transformers_is_imported_only_when_needed():
+    code = "import sys, cutlayer.models; dir(cutlayer.models); sys.exit('transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

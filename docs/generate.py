@@ -1,4 +1,4 @@
-"""Write the reference pages of attacks, defences, cuts, models and datasets from their docstrings.
+"""Write the reference pages of attacks, defences, cuts, models, datasets and verbs from their docstrings.
 
 Run `make generated` (or `PYTHONPATH=. python docs/generate.py`) after a docstring or a constructor changed. It lies
 here and not in the package because only those who change the code need it. What stands in a page outside of the two
@@ -15,6 +15,8 @@ from enum import Enum
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from verbs import verbs
 
 import cutlayer.attacks
 import cutlayer.cuts
@@ -223,6 +225,14 @@ def dataset_facts(about: About) -> Iterator[str]:
             yield bullet(label, text)
 
 
+def command_line() -> Iterator[Section]:
+    """Verbs, in the panels of `cutlayer --help`."""
+    for panel, name, text, options in verbs():
+        items = "\n".join(wrap(f"- {option}", "  ") for option in options)
+        parts = [part if part.startswith("```") else prose(part) for part in text.split("\n\n")]
+        yield Section(panel, name, "\n\n".join([*parts, items]))
+
+
 PAGES: dict[str, tuple[Callable[[], Iterator[Section]], tuple[str, ...]]] = {
     "ref-attacks.md": (attacks, ("On labels", "On features", "On the outcome")),
     "ref-defences.md": (
@@ -232,6 +242,7 @@ PAGES: dict[str, tuple[Callable[[], Iterator[Section]], tuple[str, ...]]] = {
     "ref-cuts.md": (lambda: protecting(cutlayer.cuts, Cut), ("Protect nothing", "Protect features")),
     "ref-models.md": (bottoms_and_tops, ("Bottoms by name", "Tops by name", "Classes")),
     "ref-datasets.md": (datasets, ("By name",)),
+    "ref-command-line.md": (command_line, ("Simulate", "Look", "Deploy")),
 }
 
 

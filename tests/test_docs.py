@@ -1,7 +1,7 @@
 """The documentation is true: its code runs, its links lead somewhere, and it names everything there is."""
 
 import csv
-import importlib.util
+import importlib
 import inspect
 import random
 import re
@@ -27,9 +27,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = ("README.md", "docs/tutorial-*.md", "docs/how-to-*.md")
 EXECUTED = [page for pattern in RUN for page in sorted(ROOT.glob(pattern))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_specification = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-generate = importlib.util.module_from_spec(_specification)
-_specification.loader.exec_module(generate)
+sys.path.insert(0, str(ROOT / "docs"))
+generate = importlib.import_module("generate")
 SPECIFICATION = re.compile(r"^ *Specification: ((?:.+\n)+?)(?= *(?:\w[\w ]*:|\"|$))", re.MULTILINE)
 COMMANDS = (("cutlayer",), ("python", "-m", "cutlayer"))  # others, such as make, are not run
 

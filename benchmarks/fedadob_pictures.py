@@ -14,11 +14,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.data.named import read_dataset
+from cutlayer.experiment.store import Outcomes
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
-from cutlayer.papers.jobs import Job, plan_of, read_outcomes
-from cutlayer.papers.reproduce import read
+from cutlayer.papers.job import Job
+from cutlayer.papers.reading import read
 from cutlayer.report.plots import COLOURS, MARKERS, reconstructions
 from cutlayer.run import Run
 from cutlayer.settings import read_attacks
@@ -31,7 +31,8 @@ SHOWN = 10
 
 def trained(job: Job) -> Run:
     """The training of a job, without its attacks."""
-    return train_plan(read_dataset(job.data), plan_of(job), keep="last")
+    unit = job.unit()
+    return train_plan(unit.task(), unit.training.plan(), keep="last")
 
 
 def guesses(run: Run, spelling: str) -> tuple[Any, float]:
@@ -43,7 +44,7 @@ def guesses(run: Run, spelling: str) -> tuple[Any, float]:
 
 def trade_offs() -> None:
     """Accuracy against error, a curve per method: three attackers of features, and three of labels."""
-    outcomes = read_outcomes(ROOT / "results/fedadob/paper.jsonl")
+    outcomes = Outcomes(ROOT / "results/fedadob/paper.jsonl")
     known = {name: one for found in fedadob.attacks("mnist", False).values() for name, one in found.items()}
     panels = {
         "features": {
@@ -155,7 +156,7 @@ def horizontal() -> None:
 def _settings(dataset: str, method: str, names: tuple[str, ...]) -> tuple[list[tuple[float, float]], float]:
     """Error and accuracy of each setting of a method, by the first attack that applies, or the best if the attacks are
     on gradients; and the error of the mean picture."""
-    outcomes = read_outcomes(ROOT / "results/fedadob-horizontal/paper.jsonl")
+    outcomes = Outcomes(ROOT / "results/fedadob-horizontal/paper.jsonl")
     known = fedadob_horizontal.attacks(dataset, False)
     shares = "private-bottom" if method == "passport" else "fedavg"
     points = []
@@ -163,10 +164,10 @@ def _settings(dataset: str, method: str, names: tuple[str, ...]) -> tuple[list[t
         kinds = (fedadob_horizontal.job(dataset, setting, shares, e, False) for e in ("weights", "gradients"))
         whole, single = (outcomes[job.key] for job in kinds)
         seen = single if names[0] == "WGI" else whole
-        spellings = [known[name] for name in names if known[name] in seen["job"]["attacks"]]
+        spellings = [known[name] for name in names if known[name] in seen["attacks"]]
         errors = [error for one in spellings if (error := read(seen, f"error:{one}")) is not None]
         points.append((min(errors) if names[0] == "WGI" else errors[0], whole["metrics"]["accuracy"] * 100))
-    return points, seen["findings"][0]["baseline"]
+    return points, seen["attacks"][spellings[0]][0]["baseline"]
 
 
 if __name__ == "__main__":

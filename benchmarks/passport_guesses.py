@@ -14,11 +14,10 @@ from pathlib import Path
 from rich.progress import track
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.data.named import read_dataset
 from cutlayer.files import write_text
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
-from cutlayer.papers.jobs import Job, plan_of, trained
+from cutlayer.papers.job import Job
 from cutlayer.settings import read_attacks
 from cutlayer.training import using_threads
 
@@ -42,7 +41,8 @@ def jobs() -> Iterator[tuple[str, int, Job]]:
 def rows() -> Iterator[dict[str, object]]:
     """Train, attack, and say by how much attackers err."""
     for learning, mean, job in track(list(jobs()), "training and attacking"):
-        run = trained(read_dataset(job.data), plan_of(job), job)
+        unit = job.unit()
+        run = unit.train(unit.task())
         for guesses in GUESSES:
             attack = read_attacks([f"passport-inversion:{SEARCH},assume=guess,restarts={guesses}"])
             found = [finding for seed in SEEDS for finding in attack_run(run, attack, seed=seed)]

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from cutlayer.experiment.store import Outcomes
 from cutlayer.papers.binary import tables as papers
-from cutlayer.papers.jobs import read_outcomes
 from cutlayer.papers.sfa import tables as sfa_paper
 from cutlayer.report.plots import COLOURS, MARKERS
 
@@ -76,7 +76,7 @@ def binary(results: Results, path: Path) -> None:
     middle.set_title("Noise: Algorithm 2 (dotted: the paper's basis)")
     middle.legend(frameon=False, fontsize=8)
 
-    outcomes = read_outcomes(path.parents[2] / "results/binary/paper.jsonl")
+    outcomes = Outcomes(path.parents[2] / "results/binary/paper.jsonl")
     for dataset, colour in zip(("bank", "credit", "mushroom", "nursery"), COLOURS, strict=False):
         for defence, style in (("none", "-"), ("masquerade", "--")):
             outcome = outcomes.get(papers.job(dataset, defence, False).key)

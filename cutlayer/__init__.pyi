@@ -23,8 +23,8 @@ from cutlayer.errors import CutlayerError as CutlayerError
 from cutlayer.errors import DataError as DataError
 from cutlayer.errors import ProtocolError as ProtocolError
 from cutlayer.errors import RunError as RunError
-from cutlayer.experiment.audit import Report as Report
 from cutlayer.experiment.audit import audit as audit
+from cutlayer.experiment.report import Report as Report
 from cutlayer.finding import Finding as Finding
 from cutlayer.finding import Form as Form
 from cutlayer.finding import Target as Target

@@ -30,7 +30,9 @@ from rich.table import Table
 from scipy.stats import t
 
 import cutlayer as cl
+from cutlayer.metrics.forms import measure_named
 from cutlayer.report import plots
+from cutlayer.report.cells import setup_name
 
 EPOCHS, WIDTH = 30, 32
 FILES = ("findings.csv", "reconstructions.png", "report.html", "trade-off.png")
@@ -111,7 +113,7 @@ def study(seeds: int, say: Callable[[str], None]) -> tuple[cl.Report, Gallery]:
 
 def leaks(rows: list[dict[str, Any]]) -> bool:
     """Whether an attack beats its baseline on these seeds: a 95% interval of the difference stays above zero."""
-    sign = -1 if rows[0]["metric"] in plots.LESS_IS_MORE else 1
+    sign = -1 if measure_named(rows[0]["metric"]).less_is_more else 1
     gains = np.array([sign * (row["value"] - row["baseline"]) for row in rows])
     if len(rows) == 1:
         margin = (rows[0]["high"] - rows[0]["low"]) / 2
@@ -125,8 +127,9 @@ def conclusions(report: cl.Report) -> list[str]:
     accuracy: dict[tuple[str, str], list[float]] = {}
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in report.rows:
-        accuracy.setdefault((row["defence"], row["task"]), []).append(row["utility"])
-        cells.setdefault((row["defence"], row["attack"].split(":")[0]), []).append(row)
+        setup = setup_name(row["defence"], row["strength"])
+        accuracy.setdefault((setup, row["task"]), []).append(row["accuracy"])
+        cells.setdefault((setup, row["attack"].split(":")[0]), []).append(row)
     lines = []
     for defence in dict.fromkeys(defence for defence, _ in cells):
         verdicts = {attack: leaks(rows) for (name, attack), rows in cells.items() if name == defence}
@@ -153,15 +156,16 @@ def show(console: Console, summary: list[dict[str, Any]], seeds: int) -> None:
         last = ""
         for row in (row for row in summary if row["task"] == task):
             margin = (row["high"] - row["low"]) / 2
+            setup = setup_name(row["defence"], row["strength"])
             table.add_row(
-                "" if row["defence"] == last else row["defence"],
+                "" if setup == last else setup,
                 row["attack"].split(":")[0],
                 row["metric"],
                 f"{row['value']:.3f} ±{margin:.3f}",
                 f"{row['baseline']:.3f}",
-                "" if row["defence"] == last else f"{row['utility']:.3f}",
+                "" if setup == last else f"{row['accuracy']:.3f}",
             )
-            last = row["defence"]
+            last = setup
         console.print(table)
         console.print()
     over = f"over {seeds} seeds" if seeds > 1 else "over rows or batches"

@@ -162,7 +162,7 @@ def test_audit_reports_each_defence_attack_and_seed(tmp_path):
         recipe=cl.Recipe(epochs=1, batch_size=32),
     )
     assert len(report.rows) == 8 and len(report.summary()) == 4
-    assert all({"value", "baseline", "low", "high", "utility", "granted", "bytes"} <= set(row) for row in report.rows)
+    assert all({"value", "baseline", "low", "high", "accuracy", "granted", "bytes"} <= set(row) for row in report.rows)
     assert [row["seeds"] for row in report.summary()] == [2] * 4
     report.save(tmp_path / "findings.csv")
     lines = (tmp_path / "findings.csv").read_text().splitlines()

@@ -32,7 +32,7 @@ def attack(
     from cutlayer.cli import show
     from cutlayer.data.named import task_again
     from cutlayer.errors import ConfigError
-    from cutlayer.experiment.audit import Report
+    from cutlayer.experiment.report import Report
     from cutlayer.finding import Status
     from cutlayer.run import Run, read_record
     from cutlayer.settings import Settings, read_attacks

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from cutlayer.report.record import Record
 
 DATA, MATRIX, ANSWER, WORK = "Data", "What is tried", "Recommendation", "Work and output"
-
-PATIENCE = 10  # seconds for a scheduler to answer
 
 
 def audit(
@@ -87,6 +84,7 @@ def audit(
     from cutlayer.experiment.account import THREATS, Wish
     from cutlayer.experiment.conduct import conduct
     from cutlayer.experiment.track import tracked
+    from cutlayer.experiment.workers import dask_cluster
     from cutlayer.files import write_text
     from cutlayer.report.files import write_all
 
@@ -123,7 +121,13 @@ def audit(
     try:
         with show.progress_bar("auditing") as progress, tracked(track) as log:
             record = conduct(
-                study, out, workers=workers, executor=_executor(dask), wish=wish, command=command, progress=progress
+                study,
+                out,
+                workers=workers,
+                executor=None if dask is None else dask_cluster(dask),
+                wish=wish,
+                command=command,
+                progress=progress,
             )
             write_all(record, out)
             log(record)
@@ -186,24 +190,6 @@ def _study(
     if "parties" in columns:
         columns["parties"] = read_parties(columns["parties"])
     return Study(table={"path": str(what), **columns}, **given)
-
-
-def _executor(address: str | None) -> Executor | None:
-    """A Dask cluster as an executor."""
-    if address is None:
-        return None
-    from cutlayer.errors import ConfigError
-
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ConfigError('A Dask cluster needs an extra: pip install "cutlayer[dask]".') from error
-    try:
-        connect: Any = Client
-        executor: Executor = connect(address, timeout=PATIENCE).get_executor()
-    except OSError as error:
-        raise ConfigError(f"Expected a Dask scheduler at {address}, found none: {error}.") from error
-    return executor
 
 
 def _show(record: "Record", out: Path, json: bool) -> None:

@@ -74,9 +74,9 @@ def _models() -> list[Row]:
 
 
 def _papers() -> list[Row]:
-    from cutlayer.papers import PAPERS
+    from cutlayer.papers import papers
 
-    return [{"name": paper.name, "title": paper.title, "mechanisms": paper.mechanisms} for paper in PAPERS]
+    return [{"name": paper.name, "title": paper.title, "mechanisms": paper.mechanisms} for paper in papers()]
 
 
 def _first_line(thing: object) -> str:

@@ -62,8 +62,7 @@ def _draw(record: "Record", path: Path) -> Path:
 
 def _so_far(folder: Path) -> "Record":
     """The record of an audit that has not finished."""
-    from cutlayer.experiment.account import Wish, record_of
+    from cutlayer.experiment.conduct import study_record
     from cutlayer.experiment.study import read_study
 
-    study = read_study(folder / "study.toml")
-    return record_of(study, study.task(), folder, Wish(), "")
+    return study_record(read_study(folder / "study.toml"), folder)

@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from cutlayer.papers import names
+
 
 def reproduce(
-    paper: Annotated[str, Argument(help="Which paper: hashvfl, binary, sfa, vflrecon, fedadob, fedadob-horizontal.")],
+    paper: Annotated[str, Argument(help=f"Which paper: {', '.join(names())}.")],
     table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, columns. Repeat it.")] = None,
     figure: Annotated[list[str] | None, Option(help="A figure by its number. Repeat it.")] = None,
     data: Annotated[list[str] | None, Option(help="Only this dataset. Repeat it.")] = None,
@@ -16,6 +18,7 @@ def reproduce(
     quick: Annotated[bool, Option("--quick", help="Small models and samples: minutes on two cores.")] = False,
     device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
     workers: Annotated[int, Option(help="Trainings at the same time.")] = 1,
+    dask: Annotated[str | None, Option(help="Address of a Dask scheduler to work on.")] = None,
     out: Annotated[Path | None, Option(help="Folder of results, also what is resumed.")] = None,
     show_only: Annotated[bool, Option("--show", help="Run nothing; show what is there.")] = False,
     json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
@@ -28,21 +31,23 @@ def reproduce(
     """
     from cutlayer._validate import at_least
     from cutlayer.cli import show
+    from cutlayer.experiment.workers import dask_cluster
     from cutlayer.papers import reproduce as papers
 
     at_least("seeds", seeds, 1)
     at_least("workers", workers, 1)
     folder = out or Path("results") / paper / ("quick" if quick else "")
-    names = [*(table or []), *(f"figure {number}" for number in figure or [])]
+    wanted = [*(table or []), *(f"figure {number}" for number in figure or [])]
     with show.progress_bar(f"reproducing {paper}") as progress:
         rows = papers.reproduce(
             paper,
-            tables=names,
+            tables=wanted,
             datasets=data or [],
             seeds=range(seeds),
             quick=quick,
             device=device,
             workers=workers,
+            executor=None if dask is None else dask_cluster(dask),
             folder=folder,
             run=not show_only,
             progress=progress,

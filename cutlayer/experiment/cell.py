@@ -2,14 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from cutlayer.attack import Attack
 from cutlayer.data.task import Task
 from cutlayer.experiment.study import Study
-from cutlayer.files import write_text
+from cutlayer.experiment.unit import Part, Unit
+from cutlayer.plan import Plan
 from cutlayer.settings import read_attacks, settings_of
 from cutlayer.spec import describe
 from cutlayer.version import __version__
@@ -17,54 +18,52 @@ from cutlayer.version import __version__
 
 @dataclass(frozen=True)
 class Cell:
-    """Where a finding comes from."""
+    """Where findings come from."""
 
     setup: str
-    attack: str
+    attack: Attack
     seed: int
     id: str
 
 
 def cells_of(study: Study, task: Task) -> list[Cell]:
     """Every cell of a study, in order."""
-    return list(_cells(study, task))
+    attacks = read_attacks(study.attacks)
+    cells = [
+        Cell(setup, attack, seed, cell_id(task, study.plan(setup, seed), attack))
+        for setup in study.defences
+        for seed in study.seeds
+        for attack in attacks
+    ]
+    return list({(cell.setup, cell.id): cell for cell in cells}.values())  # an attack may be spelled in two ways
 
 
-def _cells(study: Study, task: Task) -> Iterator[Cell]:
-    spelt = dict(zip(study.attacks, read_attacks(study.attacks), strict=True))
-    source = {key: value for key, value in task.source.items() if key != "table"}  # a path may change, its sha256 not
-    for setup in study.defences:
-        for seed in study.seeds:
-            plan = settings_of(study.plan(setup, seed)).to_json()
-            for attack in study.attacks:
-                facts = {
-                    "task": source,
-                    "plan": plan,
-                    "attack": describe(spelt[attack], full=True),
-                    "cutlayer": __version__,
-                }
-                text = json.dumps(facts, sort_keys=True, default=str)
-                yield Cell(setup, attack, seed, hashlib.sha256(text.encode()).hexdigest()[:16])
+def cell_id(task: Task, plan: Plan, attack: Attack) -> str:
+    """A hash of the data, every setting of the training and of the attack, and the version of cutlayer."""
+    facts = {
+        "task": {key: value for key, value in task.source.items() if key != "table"},  # its path may change
+        "plan": settings_of(plan).to_json(),
+        "attack": describe(attack, full=True),
+        "cutlayer": __version__,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-class Cells:
-    """The cells of a study folder that are done: one JSON file each, written under another name and renamed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "cells"
-
-    def read(self, cell: Cell) -> dict[str, Any] | None:
-        """A cell's outcome, if it is there and whole."""
-        try:
-            found: dict[str, Any] = json.loads(self._path(cell).read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
-            return None
-        return found
-
-    def write(self, cell: Cell, outcome: dict[str, Any]) -> None:
-        """Keep a cell's outcome."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self._path(cell), json.dumps(outcome))
-
-    def _path(self, cell: Cell) -> Path:
-        return self.folder / f"{cell.id}.json"
+def units_of(study: Study, cells: Sequence[Cell]) -> list[Unit]:
+    """A unit of work for each setup and seed, whose parts are the cells on it."""
+    trainings: dict[tuple[str, int], list[Part]] = {}
+    for cell in cells:
+        attack = describe(cell.attack, full=True)
+        words: Mapping[str, Any] = {"setup": cell.setup, "attack": cell.attack.describe(), "seed": cell.seed}
+        part = Part(key=cell.id, attacks=(attack,), words=words)
+        trainings.setdefault((cell.setup, cell.seed), []).append(part)
+    return [
+        Unit(
+            data=study.data,
+            table=study.table,
+            valid=study.valid,
+            training=replace(study.training.under(setup), seed=seed),
+            parts=tuple(parts),
+        )
+        for (setup, seed), parts in trainings.items()
+    ]

@@ -1,21 +1,26 @@
-"""Conduct: do what is missing of a study, in this process or in others."""
+"""Conduct: do what is missing of a study, and make its record."""
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+import shlex
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 from cutlayer.data.task import Task
-from cutlayer.errors import ConfigError, RunError
-from cutlayer.experiment.account import THREATS, Wish, line_of, record_of
-from cutlayer.experiment.cell import Cell, Cells, cells_of
+from cutlayer.errors import ConfigError
+from cutlayer.experiment.account import THREATS, Wish, facts_of, record_of
+from cutlayer.experiment.cell import Cell, cells_of, units_of
 from cutlayer.experiment.choice import options
+from cutlayer.experiment.finding_row import Row
+from cutlayer.experiment.lines import lines_of
+from cutlayer.experiment.runner import run_units
+from cutlayer.experiment.store import Outcome, Outcomes
 from cutlayer.experiment.study import Study, read_study
-from cutlayer.experiment.work import work
-from cutlayer.experiment.workers import pool_of, room_for
+from cutlayer.experiment.workers import room_for
 from cutlayer.files import write_text
 from cutlayer.progress import Progress, silent
 from cutlayer.report.record import Record
+
+OUTCOMES = "outcomes.jsonl"
 
 
 def conduct(
@@ -30,43 +35,35 @@ def conduct(
 ) -> Record:
     """Do what is missing, cell by cell, and return the record; a second call does nothing."""
     task = study.task()
-    cells, store = _claim(study, task, folder), Cells(folder)
-    jobs = _jobs(cells, store)
-    done = len(cells) - sum(len(missing) for missing in jobs.values())
-    progress(done, len(cells), "")
-    words = study.to_json()
-    outcomes: dict[str, Any] = {}
-    with pool_of(executor, min(len(jobs), workers or room_for(task))) as pool:
-        futures = {
-            pool.submit(work, words, setup, seed, [cell.attack for cell in missing]): missing
-            for (setup, seed), missing in jobs.items()
-        }
-        for future in as_completed(futures):
-            missing = futures[future]
-            try:
-                found = future.result()
-            except BrokenExecutor as error:
-                raise RunError(
-                    f"A worker died, perhaps for lack of memory; what is done is in {folder}: the same command goes "
-                    "on, with fewer --workers if it happens again."
-                ) from error
-            for cell, outcome in zip(missing, found.values(), strict=True):
-                store.write(cell, outcome)
-            done += len(missing)
-            progress(done, len(cells), _best_so_far(cells, store, missing, outcomes))
-    return record_of(study, task, folder, wish or Wish(), command)
+    _claim(study, folder)
+    cells = cells_of(study, task)
+    run_units(
+        units_of(study, cells),
+        Outcomes(folder / OUTCOMES),
+        workers=workers or room_for(task),
+        executor=executor,
+        progress=progress,
+        note=_best_so_far(task, cells),
+    )
+    return study_record(study, folder, task=task, wish=wish, command=command)
 
 
-def _jobs(cells: Sequence[Cell], store: Cells) -> dict[tuple[str, int], list[Cell]]:
-    """Cells that are missing, by the training that they share."""
-    jobs: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells:
-        if store.read(cell) is None:
-            jobs.setdefault((cell.setup, cell.seed), []).append(cell)
-    return jobs
+def study_record(
+    study: Study, folder: Path, *, task: Task | None = None, wish: Wish | None = None, command: str = ""
+) -> Record:
+    """The record of a study folder, as far as it is done."""
+    task = task or study.task()
+    return record_of(
+        task,
+        cells_of(study, task),
+        Outcomes(folder / OUTCOMES),
+        facts=facts_of(task, study.training, data=study.data, seeds=study.seeds),
+        wish=wish,
+        command=command or f"cutlayer audit {shlex.quote(str(folder / 'study.toml'))}",
+    )
 
 
-def _claim(study: Study, task: Task, folder: Path) -> list[Cell]:
+def _claim(study: Study, folder: Path) -> None:
     """Make the study folder, or check that it is of a study of the same data and models."""
     path = folder / "study.toml"
     if folder.exists() and any(folder.iterdir()) and not path.exists():
@@ -81,17 +78,19 @@ def _claim(study: Study, task: Task, folder: Path) -> list[Cell]:
             )
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, study.to_toml(folder))
-    return cells_of(study, task)
 
 
-def _best_so_far(cells: Iterable[Cell], store: Cells, new: Iterable[Cell], outcomes: dict[str, Any]) -> str:
-    """The setup with the best trade-off among those that are done, for the progress bar."""
-    for cell in new:
-        outcomes[cell.id] = store.read(cell)
-    done = [cell for cell in cells if outcomes.get(cell.id)]
-    rows = [line_of(cell, row, outcomes[cell.id]) for cell in done for row in outcomes[cell.id]["rows"]]
-    found = options(rows, THREATS)
-    if not found:
-        return ""
-    best = min(found, key=lambda option: option.leakage - option.accuracy)
-    return f"best so far: {best.name} ({100 * best.accuracy:.1f}%, leaks {100 * best.leakage:.0f}%)"
+def _best_so_far(task: Task, cells: Sequence[Cell]) -> Callable[[Outcome], str]:
+    """Names the setup with the best trade-off among those that are done, for the progress bar."""
+    by_id = {cell.id: cell for cell in cells}
+    rows: list[Row] = []
+
+    def note(outcome: Outcome) -> str:
+        rows.extend(line for line, _ in lines_of(task, by_id[outcome["key"]], outcome))
+        setups = options(rows, THREATS)
+        if not setups:
+            return ""
+        best = min(setups, key=lambda option: option.leakage - option.accuracy)
+        return f"best so far: {best.name} ({100 * best.accuracy:.1f}%, leaks {100 * best.leakage:.0f}%)"
+
+    return note

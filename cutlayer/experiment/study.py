@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cutlayer import data
 from cutlayer._validate import one_of
-from cutlayer.data.named import hold_out, read_dataset
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError
+from cutlayer.experiment.unit import load
 from cutlayer.plan import Plan
 from cutlayer.settings import Settings, checked, read_attacks
 
@@ -58,10 +57,7 @@ class Study:
 
     def task(self) -> Task:
         """Load what is audited."""
-        if self.data:
-            return hold_out(read_dataset(self.data), self.valid, 0)
-        given = dict(self.table)
-        return hold_out(data.table(given.pop("path"), **given), self.valid, 0)
+        return load(self.data, self.table, self.valid)
 
     def plan(self, setup: str, seed: int) -> Plan:
         """The plan of a setup: of its parts a cut replaces the study's, all others are defences in order."""

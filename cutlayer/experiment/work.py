@@ -1,118 +1,121 @@
-"""Work: one training, and all attacks on it that are missing. A pure function of words, so it runs anywhere."""
+"""Work: do a unit. Train, then attack and check; every part's outcome is plain data, also when it went wrong."""
 
-import base64
-import io
-import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
+import torch
 
 from cutlayer.attack import Attack
-from cutlayer.auditing.attacking import attack_run
-from cutlayer.data.task import Task
+from cutlayer.auditing.attacking import OnGuess, attack_run
 from cutlayer.errors import CutlayerError
-from cutlayer.experiment.study import Study, study_again
-from cutlayer.finding import Finding, Status
+from cutlayer.experiment.finding_row import Row, finding_row, row_without_finding
+from cutlayer.experiment.store import Outcome
+from cutlayer.experiment.unit import Part, Unit
+from cutlayer.finding import Status
+from cutlayer.horizontal.federation import Federated
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.settings import read_attacks
-from cutlayer.training import train_plan
-
-ANY = ("norm-score",)  # a study has attacks; which, does not matter for its data
+from cutlayer.spec import imported
 
 
-def work(words_of_study: Mapping[str, Any], setup: str, seed: int, attacks: Sequence[str]) -> dict[str, Any]:
-    """Train one setup and attack it; per attack its findings, or why there are none. Never raises."""
-    study = study_again(words_of_study)
+def work(unit: Unit) -> Iterator[Outcome]:
+    """Train, and give an outcome for each part as it is done. What goes wrong is in the outcome; nothing is raised."""
+    torch.backends.cudnn.benchmark = unit.device != "cpu"  # shapes repeat: let it choose the fastest kernels
+    start = time.perf_counter()
     try:
-        task = _task(study.data, json.dumps(dict(study.table)))
-        run = train_plan(task, study.plan(setup, seed), keep="ends")
-    except CutlayerError as error:
-        return {attack: _none(attack, Status.DOES_NOT_APPLY, str(error)) for attack in attacks}
+        task = unit.task()
     except Exception as error:
-        return {attack: _none(attack, Status.FAILED, f"{type(error).__name__}: {error}") for attack in attacks}
-    return {attack: _attacked(run, attack, seed) for attack in attacks}
-
-
-@lru_cache(maxsize=1)
-def _task(dataset: str, table: str) -> Task:
-    """A worker does several trainings on the same data: load it once."""
-    return Study(data=dataset, table=json.loads(table), attacks=ANY).task()
-
-
-def _attacked(run: Run, spelling: str, seed: int) -> dict[str, Any]:
-    """One cell. Streams start from the attack's name, so that a cell does not depend on which others ran before it."""
-    for name, party in run.session.parties.items():
-        party.stream = Stream(seed, name, "audit", spelling, device=run.plan.device)
-    (attack,) = read_attacks([spelling])
+        yield from (stamped(part, failure(error)) for part in unit.parts)
+        return
     try:
-        findings = attack_run(run, [attack], seed=seed)
+        run = unit.train(task)
     except Exception as error:
-        return _none(spelling, Status.FAILED, f"{type(error).__name__}: {error}") | _utility(run)
-    if not findings:
-        return _none(spelling, Status.DOES_NOT_APPLY, "there is nobody to attack") | _utility(run)
-    return {"rows": [_row(run.task, attack, finding) for finding in findings], **_utility(run)}
+        yield from (stamped(part, refusal(error)) for part in unit.parts)
+        return
+    for part in unit.parts:
+        attacks = {spelling: read_attacks([spelling])[0] for spelling in part.attacks}
+        outcome = about(run) | measured(run, attacks, part.checks, seed=unit.training.seed)
+        yield stamped(part, outcome | {"device": unit.device, "seconds": round(time.perf_counter() - start, 1)})
 
 
-def _row(task: Task, attack: Attack, finding: Finding) -> dict[str, Any]:
-    extras = dict(finding.extras)
-    if "columns" in extras:
-        names = [column.name for column in task.features[finding.victim].columns]
-        places = extras["columns"].pop("places")
-        extras["columns"] = [
-            {"name": names[place] if names else f"input {place}", "value": value, "baseline": baseline}
-            for place, value, baseline in zip(places, *extras["columns"].values(), strict=True)
-        ]
-    if "shown" in extras:
-        truth, guess = (np.array(extras["shown"][key]) for key in ("truth", "guess"))
-        low, high = float(truth.min()), float(truth.max())
-        extras["images"] = {
-            "originals": [_png(one, low, high) for one in truth],
-            "guesses": [_png(one, low, high) for one in guess],
-        }
-        del extras["shown"]
-    return {**finding.facts(), "extras": extras, "paper": _paper(attack)}
+def stamped(part: Part, outcome: Outcome) -> Outcome:
+    """An outcome with its key and words."""
+    return {"key": part.key, **part.words, **outcome}
 
 
-def _utility(run: Run) -> dict[str, Any]:
-    metric = "accuracy" if "accuracy" in run.metrics else "r2"
-    steps = max(1, -(-len(run.task.train) // run.plan.recipe.batch_size) * run.plan.recipe.epochs)
-    total = sum(traffic["sent"] for traffic in run.transcript.traffic().values())
+def failure(error: Exception) -> Outcome:
+    """The outcome where something broke: it may go well next time."""
+    return {"status": Status.FAILED.value, "reason": _sentence(error)}
+
+
+def refusal(error: Exception) -> Outcome:
+    """The outcome of a training that did not come about: one that cutlayer refuses or gives up on is final."""
+    if isinstance(error, CutlayerError):
+        return {"status": Status.DOES_NOT_APPLY.value, "reason": " ".join(str(error).split())}
+    return failure(error)
+
+
+def about(run: Run | Federated) -> Outcome:
+    """What a training says, whatever is measured on it."""
+    recipe = (run.federation.plan if isinstance(run, Federated) else run.plan).recipe
     return {
-        "accuracy": run.metrics[metric],
-        "utility_metric": metric,
-        "bytes": total,
-        "step_bytes": round(total / steps),
-        "step_seconds": run.seconds / steps,
+        "metrics": run.metrics,
+        "losses": [round(epoch["loss"], 5) for epoch in run.history],
+        "bytes": run.transcript.traffic(),
+        "steps": max(1, -(-len(run.task.train) // recipe.batch_size) * recipe.epochs),
         "train_seconds": run.seconds,
-        "notes": run.notes(),
+        "notes": [] if isinstance(run, Federated) else run.notes(),
     }
 
 
-def _none(attack: str, status: Status, reason: str) -> dict[str, Any]:
-    (one,) = read_attacks([attack])
-    row = {
-        "attack": one.describe(),
-        "target": one.target.value,
-        "status": status.value,
-        "reason": " ".join(reason.split()),
-    }
-    return {"rows": [row]}
+def measured(
+    run: Run | Federated,
+    attacks: Mapping[str, Attack],
+    checks: Sequence[str] = (),
+    *,
+    seed: int,
+    on_guess: OnGuess = lambda attack, guess, finding: None,
+) -> Outcome:
+    """The rows of each attack and the figures of each check, by their names; failed if one of them did."""
+    rows = {name: attacked(run, attack, seed=seed, on_guess=on_guess) for name, attack in attacks.items()}
+    broken = [row["reason"] for found in rows.values() for row in found if row["status"] == Status.FAILED]
+    figures = {}
+    for name in checks:
+        reset_streams(run, seed, name)
+        try:
+            figures[name] = imported(name, "check")(run)
+        except Exception as error:
+            broken.append(_sentence(error))
+    status = Status.FAILED if broken else Status.DONE
+    return {"status": status.value, "reason": "; ".join(broken), "attacks": rows, "checks": figures}
 
 
-def _paper(attack: Attack) -> str:
-    lines = (type(attack).__doc__ or "").split("Paper:")
-    return " ".join(lines[1].split()).rstrip(".") if len(lines) > 1 else ""
+def attacked(
+    run: Run | Federated,
+    attack: Attack,
+    *,
+    seed: int,
+    on_guess: OnGuess = lambda attack, guess, finding: None,
+) -> list[Row]:
+    """The rows of one attack, one for each victim. They do not depend on which attacks ran before it."""
+    reset_streams(run, seed, attack.describe())
+    try:
+        findings = attack_run(run, [attack], seed=seed, on_guess=on_guess)
+    except Exception as error:
+        return [row_without_finding(attack, Status.FAILED, _sentence(error))]
+    if not findings:
+        return [row_without_finding(attack, Status.DOES_NOT_APPLY, "there is nobody to attack")]
+    return [finding_row(run.task, attack, finding) for finding in findings]
 
 
-def _png(values: np.ndarray[Any, Any], low: float, high: float) -> str:
-    """A picture (channels, height, width) as PNG."""
-    from PIL import Image
+def reset_streams(run: Run | Federated, seed: int, name: str) -> None:
+    """Let the parties draw from streams named after what is measured next."""
+    device = run.federation.plan.device if isinstance(run, Federated) else run.plan.device
+    parties = run.clients if isinstance(run, Federated) else run.session.parties
+    for party, member in parties.items():
+        member.stream = Stream(seed, party, "audit", name, device=device)
 
-    scaled = np.clip((values - low) / ((high - low) or 1.0) * 255, 0, 255).astype(np.uint8)
-    picture = Image.fromarray(scaled[0]) if len(scaled) != 3 else Image.fromarray(scaled.transpose(1, 2, 0))
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode()
+
+def _sentence(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,11 +1,11 @@
-"""Workers: how many fit on this machine, and processes with one thread each."""
+"""Workers: how many fit on this machine, processes with one thread each, or a Dask cluster."""
 
 import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
@@ -13,8 +13,10 @@ from torch import Tensor
 
 from cutlayer.blocks import cores
 from cutlayer.data.task import Task
+from cutlayer.errors import ConfigError
 
-EACH = 1 << 30  # bytes of memory that a worker may need, beside the task
+WORKER_BYTES = 1 << 30  # memory that a worker may need, beside the task
+PATIENCE = 10  # seconds for a scheduler to answer
 
 
 def room_for(task: Task) -> int:
@@ -25,12 +27,35 @@ def room_for(task: Task) -> int:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         free = 1 << 62
-    return max(1, min(cores.count(), int(free // (EACH + 3 * size))))
+    return max(1, min(cores.count(), int(free // (WORKER_BYTES + 3 * size))))
+
+
+def processes(workers: int) -> Executor:
+    """Processes of our own, which end with this one."""
+    with _one_thread():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent, (os.getpid(),))
+        for _ in range(workers):
+            pool.submit(os.getpid)  # start them while the environment says one thread
+    return pool
+
+
+def dask_cluster(address: str) -> Executor:
+    """A Dask cluster as an executor, by its scheduler's address."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ConfigError('A Dask cluster needs an extra: pip install "cutlayer[dask]".') from error
+    connect: Any = Client
+    try:
+        executor: Executor = connect(address, timeout=PATIENCE).get_executor()
+    except OSError as error:
+        raise ConfigError(f"Expected a Dask scheduler at {address}, found none: {error}.") from error
+    return executor
 
 
 @contextmanager
-def _threads() -> Iterator[None]:
-    """Workers are many: one thread each, told to them by the environment that they inherit."""
+def _one_thread() -> Iterator[None]:
+    """Processes that start meanwhile use one thread each: they inherit it with the environment."""
     before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS")}
     os.environ.update(dict.fromkeys(before, "1"))
     try:
@@ -49,26 +74,3 @@ def _end_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-class Here(Executor):
-    """Runs what is submitted at once, in this process."""
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run it."""
-        future: Future[Any] = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
-
-
-def pool_of(executor: Executor | None, workers: int) -> AbstractContextManager[Executor]:
-    """The executor that was given, or processes of our own."""
-    if executor is not None:
-        return nullcontext(executor)
-    if workers <= 1:
-        return Here()
-    with _threads():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent, (os.getpid(),))
-        for _ in range(workers):
-            pool.submit(os.getpid)  # start them while the environment says one thread
-    return pool

@@ -1,9 +1,15 @@
-"""The papers behind the attacks and defences; each one's tables and figures join as a file here."""
+"""The papers behind the attacks and defences, a folder each: what they are, their tables, and checks beside them.
 
+Nothing is listed: a paper is found because its folder lies here and holds `PAPER`. `tables(quick)` in its tables.py
+gives the entries of every table.
+"""
+
+import pkgutil
 from dataclasses import dataclass
+from importlib import import_module
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Paper:
     """A paper and what it contributes."""
 
@@ -12,30 +18,11 @@ class Paper:
     mechanisms: str
 
 
-PAPERS = (
-    Paper(
-        "hashvfl",
-        "Qiu et al., HashVFL: Defending Against Data Reconstruction Attacks in Vertical Federated Learning",
-        "hashed embeddings",
-    ),
-    Paper(
-        "binary",
-        "Ye et al., Feature Reconstruction Attacks and Countermeasures of DNN training in Vertical Federated Learning",
-        "binary reconstruction, Gaussian masking, Masquerade",
-    ),
-    Paper(
-        "sfa",
-        "Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks",
-        "secure sum",
-    ),
-    Paper(
-        "vflrecon",
-        "Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and Countermeasures",
-        "VFLRecon, VFLDefender",
-    ),
-    Paper(
-        "fedadob",
-        "Gu et al., FedAdOb: Privacy-Preserving Federated Deep Learning with Adaptive Obfuscation",
-        "passports and ten rivals",
-    ),
-)
+def names() -> list[str]:
+    """What the papers are called on the command line; nothing is imported for it."""
+    return [info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__) if info.ispkg]
+
+
+def papers() -> list[Paper]:
+    """Every paper, by name."""
+    return [import_module(f"{__name__}.{name.replace('-', '_')}").PAPER for name in names()]

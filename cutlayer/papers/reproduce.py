@@ -2,33 +2,34 @@
 
 import csv
 import io
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from cutlayer._validate import one_of
+from cutlayer.errors import RunError
+from cutlayer.experiment.runner import run_units
+from cutlayer.experiment.store import Outcome, Outcomes
 from cutlayer.files import write_text
+from cutlayer.finding import Status
 from cutlayer.metrics.interval import mean_interval
-from cutlayer.papers.cell import Cell
-from cutlayer.papers.jobs import Outcome, run_jobs
+from cutlayer.papers import names
+from cutlayer.papers.entry import Entry
+from cutlayer.papers.job import Job
+from cutlayer.papers.reading import read
+from cutlayer.progress import Progress, silent
 
-PAPERS = ("hashvfl", "binary", "sfa", "vflrecon", "fedadob", "fedadob-horizontal")
-DETAILS = {
-    "exact": r"^(\d+) of",
-    "claimed": r"(\d+) claimed",
-    "first": r"right on ([\d.]+)%",
-    "off": r"off by ([\d.]+)",
-}  # in Finding.detail
+Row = dict[str, Any]
 
 
-def tables_of(paper: str, quick: bool) -> dict[str, list[Cell]]:
+def tables_of(paper: str, quick: bool) -> dict[str, list[Entry]]:
     """The tables and figures of a paper, by name."""
-    one_of("paper", paper, PAPERS)
-    made: dict[str, list[Cell]] = import_module(f"cutlayer.papers.{paper.replace('-', '_')}.tables").tables(quick)
-    return made
+    one_of("paper", paper, names())
+    tables: dict[str, list[Entry]] = import_module(f"cutlayer.papers.{paper.replace('-', '_')}.tables").tables(quick)
+    return tables
 
 
 def reproduce(
@@ -40,100 +41,112 @@ def reproduce(
     quick: bool = False,
     device: str = "cpu",
     workers: int = 1,
+    executor: Executor | None = None,
     folder: Path,
     run: bool = True,
-    progress: Callable[[int, int, str], None] = lambda done, total, text: None,
-) -> dict[str, list[dict[str, Any]]]:
-    """Run what is missing and return, per table, rows with the paper's value, ours, the gap and the interval."""
-    known = tables_of(paper, quick)
-    chosen = list(tables) or list(known)
-    for name in chosen:
-        one_of("table", name, known)
-    seeds, only = list(seeds), set(datasets)
-    for dataset in only:
-        one_of("dataset", dataset, dict.fromkeys(cell.dataset for cells in known.values() for cell in cells))
-    cells = {name: found for name in chosen if (found := [c for c in known[name] if not only or c.dataset in only])}
-    jobs = [
-        replace(job, seed=seed)
-        for found in cells.values()
-        for seed in seeds
-        for cell in found
-        for job in cell.sweep or (cell.job,)
-    ]
-    store = folder / ("quick.jsonl" if quick else "paper.jsonl")
-    outcomes = run_jobs(jobs if run else [], store, device=device, workers=workers, progress=progress)
-    return {name: [row(cell, seeds, outcomes) for cell in found] for name, found in cells.items()}
+    progress: Progress = silent,
+) -> dict[str, list[Row]]:
+    """Run what is missing of a paper's tables, and fill them."""
+    entries = _chosen(tables_of(paper, quick), list(tables), set(datasets))
+    store, seeds = Outcomes(folder / ("quick.jsonl" if quick else "paper.jsonl")), list(seeds)
+    if run:
+        run_entries(
+            [entry for table in entries.values() for entry in table],
+            store,
+            seeds,
+            device=device,
+            workers=workers,
+            executor=executor,
+            progress=progress,
+        )
+    return {name: [row(entry, seeds, store) for entry in table] for name, table in entries.items()}
 
 
-def row(cell: Cell, seeds: list[int], outcomes: dict[str, Outcome]) -> dict[str, Any]:
+def run_entries(
+    entries: Iterable[Entry],
+    store: Outcomes,
+    seeds: Iterable[int] = (0,),
+    *,
+    device: str = "cpu",
+    workers: int = 1,
+    executor: Executor | None = None,
+    progress: Progress = silent,
+) -> None:
+    """Run the jobs behind some entries that are missing in the store.
+
+    What fails does not take the rest along: it is stored as failed, tried again by the next call, and raised at the
+    end.
+    """
+    jobs = _jobs(list(entries), seeds)
+    units = [job.unit(device) for job in jobs]
+    run_units(units, store, workers=workers, executor=executor, progress=progress, note=_note)
+    failed = [store[job.key] for job in jobs if store[job.key]["status"] == Status.FAILED]
+    if failed:
+        example = f"{failed[0]['key']}: {failed[0]['reason']}"
+        raise RunError(f"{len(failed)} of {len(jobs)} trainings failed, such as {example}")
+
+
+def _chosen(tables: Mapping[str, list[Entry]], wanted: list[str], datasets: set[str]) -> dict[str, list[Entry]]:
+    """The entries of some tables and datasets; all, where none are named."""
+    for name in wanted:
+        one_of("table", name, tables)
+    for dataset in datasets:
+        one_of("dataset", dataset, dict.fromkeys(entry.dataset for entries in tables.values() for entry in entries))
+    chosen = {
+        name: [entry for entry in tables[name] if not datasets or entry.dataset in datasets]
+        for name in wanted or tables
+    }
+    return {name: entries for name, entries in chosen.items() if entries}
+
+
+def _jobs(entries: Sequence[Entry], seeds: Iterable[int]) -> list[Job]:
+    """Every job behind some entries, once."""
+    every = [replace(job, seed=seed) for seed in seeds for entry in entries for job in entry.sweep or (entry.job,)]
+    return list(dict.fromkeys(every))
+
+
+def _note(outcome: Outcome) -> str:
+    job, metrics = outcome["job"], outcome.get("metrics", {})
+    return f"{job['data']} {job['defence']} {metrics.get('accuracy', float('nan')):.4f}"
+
+
+def row(entry: Entry, seeds: list[int], outcomes: Mapping[str, Outcome]) -> Row:
     """One line: the paper's value, ours with its interval over seeds, the gap."""
-    values = []
-    for seed in seeds:
-        found = [outcomes.get(replace(job, seed=seed).key) for job in cell.sweep or (cell.job,)]
-        read_off = [None if outcome is None else read(outcome, cell.read) for outcome in found]
-        if all(value is not None and value == value for value in read_off):
-            values.append(sum(value for value in read_off if value is not None) / len(read_off))
+    values = [value for seed in seeds if (value := _mean(entry, seed, outcomes)) is not None]
     mean, low, high = mean_interval(values) if values else (None, None, None)
     if len(values) == 1:
         low = high = None  # one seed says nothing about the spread
-    gap = None if mean is None or cell.paper is None else mean - cell.paper
+    gap = None if mean is None or entry.paper is None else mean - entry.paper
     return {
-        "table": cell.table,
-        "dataset": cell.dataset,
-        "method": cell.method,
-        "setting": cell.setting,
-        "paper": cell.paper,
+        "table": entry.table,
+        "dataset": entry.dataset,
+        "method": entry.method,
+        "setting": entry.setting,
+        "paper": entry.paper,
         "ours": _digits(mean),
         "low": _digits(low),
         "high": _digits(high),
         "gap": _digits(gap),
         "seeds": len(values),
-        "reading": cell.reading,
-        "epochs": cell.job.epochs,
-        "bottom": cell.job.bottom,
+        "reading": entry.reading,
+        "epochs": entry.job.epochs,
+        "bottom": entry.job.bottom,
     }
 
 
-def read(outcome: Outcome, what: str) -> float | None:
-    """Read a number off an outcome: accuracy, auc, check:NAME or, of the attack NAME, `attack` (its value), `baseline`,
-    `seconds`, or a number that its detail names: `exact`, `claimed`, `first`, `off`. Shares in percent. Not so
-    `error`, by which guesses are off (squared, or the share of wrong labels), and `cap`, which is that times accuracy;
-    `strongest` in place of a name is the attack with the least error."""
-    kind, _, name = what.partition(":")
-    if "diverged" in outcome:
-        return None
-    if kind in ("accuracy", "auc"):
-        return float(100 * outcome["metrics"][kind])
-    if kind in ("error", "cap"):
-        off = _error(outcome, name)
-        return off if off is None or kind == "error" else float(outcome["metrics"]["accuracy"] * off)
-    if kind == "check":
-        return None if name not in outcome["checks"] else float(outcome["checks"][name])
-    asked = outcome["job"]["attacks"].index(name)
-    finding = outcome["findings"][asked]
-    if finding["status"] != "done":
-        return None
-    if kind == "seconds":
-        return float(finding["seconds"])
-    if kind in DETAILS:
-        said = re.search(DETAILS[kind], finding["detail"])
-        return float(said[1]) if said else None
-    percent = 1 if finding["metric"] == "mse" else 100
-    return float(percent * finding["value" if kind == "attack" else "baseline"])
+def _mean(entry: Entry, seed: int, outcomes: Mapping[str, Outcome]) -> float | None:
+    """An entry's number with one seed: over its sweep the mean, and none if one is missing."""
+    total = 0.0
+    jobs = [replace(job, seed=seed) for job in entry.sweep or (entry.job,)]
+    for job in jobs:
+        value = read(outcomes[job.key], entry.read, entry.victim) if job.key in outcomes else None
+        if value is None or value != value:
+            return None
+        total += value
+    return total / len(jobs)
 
 
-def _error(outcome: Outcome, name: str) -> float | None:
-    """By how much an attack's guesses are off; FedAdOb's recovery error."""
-    findings = outcome["findings"]
-    if name != "strongest":
-        findings = [findings[outcome["job"]["attacks"].index(name)]]
-    values = [
-        one["value"] if one["metric"] == "mse" else 1 - one["value"] for one in findings if one["status"] == "done"
-    ]
-    return min(values, default=None)
-
-
-def save(rows: dict[str, list[dict[str, Any]]], folder: Path, command: str) -> list[Path]:
+def save(rows: Mapping[str, list[Row]], folder: Path, command: str) -> list[Path]:
     """Write a CSV per table, with the command that made it in its first line."""
     written = []
     for name, lines in rows.items():

@@ -20,6 +20,7 @@ from matplotlib.patches import Patch
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.utility import Utility
+from cutlayer.report.cells import setup_name
 
 Array = np.ndarray[Any, Any]
 Row = Mapping[str, Any]  # one entry of Report.summary()
@@ -39,9 +40,9 @@ def trade_off(rows: Sequence[Row], path: Out) -> None:
     """
     threats: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        if isfinite(row["value"]) and isfinite(row["utility"]):
+        if isfinite(row["value"]) and isfinite(row["accuracy"]):
             threats.setdefault((str(row.get("task", "")), row["attack"], row["victim"]), []).append(row)
-    names = list(dict.fromkeys(row["defence"] for group in threats.values() for row in group))
+    names = list(dict.fromkeys(_setup(row) for group in threats.values() for row in group))
     style = {n: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
     across = 2 if len(threats) in (2, 4) else max(1, min(3, len(threats)))
     down = max(1, ceil(len(threats) / across))
@@ -59,6 +60,10 @@ def trade_off(rows: Sequence[Row], path: Out) -> None:
     figure.savefig(path, format="png", dpi=DPI, facecolor="white")
 
 
+def _setup(row: Row) -> str:
+    return setup_name(row["defence"], row["strength"])
+
+
 def _handle(name: str, colour: str, marker: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=8, linestyle="none", label=name)
 
@@ -69,11 +74,11 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Row], style: Mapping[str, tu
         axes.axvspan(min(baselines), max(baselines), color=PALE, zorder=0)
     axes.axvline(float(np.mean(baselines)), color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     for row in rows:
-        colour, marker = style[row["defence"]]
+        colour, marker = style[_setup(row)]
         sides = [[max(0.0, row["value"] - row["low"])], [max(0.0, row["high"] - row["value"])]]
         axes.errorbar(
             row["value"],
-            row["utility"],
+            row["accuracy"],
             xerr=sides if isfinite(row["low"]) else None,
             marker=marker,
             color=colour,

@@ -30,7 +30,7 @@ def study(tmp_path_factory):
 
 def test_a_study_folder_holds_everything(study):
     files = {path.name for path in study.iterdir()}
-    wanted = {"study.toml", "cells", "record.json", "report.html", "report.md"}
+    wanted = {"study.toml", "outcomes.jsonl", "record.json", "report.html", "report.md"}
     assert files >= wanted | {f"findings.{kind}" for kind in ("csv", "parquet", "json")}
     with (study / "findings.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -119,7 +119,8 @@ def test_another_studys_folder_is_refused(study, capsys):
 
 def test_an_unfinished_study_is_reported_with_what_is_missing(study, tmp_path, capsys):
     shutil.copytree(study, tmp_path / "cut")
-    next(iter((tmp_path / "cut" / "cells").iterdir())).unlink()
+    outcomes = tmp_path / "cut" / "outcomes.jsonl"
+    outcomes.write_text(outcomes.read_text().splitlines(keepends=True)[0])
     (tmp_path / "cut" / "record.json").unlink()
     assert main(["report", str(tmp_path / "cut")]) == 0
     assert "missing" in (tmp_path / "cut" / "report.md").read_text()

@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import cutlayer as cl
 from cutlayer.data import split
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator, numpy_generator
@@ -232,3 +233,15 @@ def test_bad_input_is_refused_in_words(call, words):
     with pytest.raises(ConfigError) as error:
         call()
     assert words in str(error.value)
+
+
+def test_columns_are_dealt_out_again_by_share():
+    task = cl.data.digits(label_party="server")
+    images = torch.cat([f.values for f in task.features.values()], dim=-1)
+    again = split.recut(task, (0.25, 0.75))
+    assert again.features["party1"].values.shape[-1] == 2
+    assert torch.equal(torch.cat([f.values for f in again.features.values()], dim=-1), images)
+    table = split.recut(cl.data.wine(label_party="server"), (0.1, 0.9))
+    assert [len(f.columns) for f in table.features.values()] == [f.values.shape[1] for f in table.features.values()]
+    with pytest.raises(ConfigError, match="a share for each of 2 parties"):
+        split.recut(task, (1.0,))

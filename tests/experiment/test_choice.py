@@ -2,8 +2,8 @@
 
 import pytest
 
-from cutlayer.experiment.account import split
 from cutlayer.experiment.choice import choose, front, options
+from cutlayer.experiment.lines import split_setup
 
 
 def row(defence, strength, attack, value, accuracy, *, baseline=0.5, target="labels", size=100, seed=0, spread=0.01):
@@ -87,7 +87,7 @@ def test_seeds_are_averaged_with_their_own_baselines():
     ],
 )
 def test_setups_split_into_names_and_settings(setup, parts):
-    assert split(setup) == parts
+    assert split_setup(setup) == parts
     (option,) = options([row(*parts, "a", 0.6, 0.9)], ("labels",))
     assert option.name == setup
 

@@ -5,15 +5,14 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future
 
 import pytest
 
-from cutlayer.errors import ConfigError, RunError
-from cutlayer.experiment import work as working
+from cutlayer.errors import ConfigError
+from cutlayer.experiment import unit, work
 from cutlayer.experiment.account import notes_of
-from cutlayer.experiment.cell import Cells, cells_of
-from cutlayer.experiment.conduct import conduct
+from cutlayer.experiment.conduct import OUTCOMES, conduct
+from cutlayer.experiment.store import Outcomes
 from cutlayer.experiment.study import Study
 from cutlayer.report.record import CLOCK
 from cutlayer.settings import Settings
@@ -64,13 +63,13 @@ def test_two_processes_give_the_same(whole, tmp_path):
 
 def test_trainings_are_shared_and_nothing_is_done_twice(tmp_path, monkeypatch):
     trained = []
-    original = working.train_plan
+    original = unit.train_plan
 
     def counted(task, plan, **options):
         trained.append(plan.seed)
         return original(task, plan, **options)
 
-    monkeypatch.setattr(working, "train_plan", counted)
+    monkeypatch.setattr(unit, "train_plan", counted)
     conduct(make(), tmp_path / "audit", workers=1)
     assert len(trained) == 4  # defences x seeds
     conduct(make(), tmp_path / "audit", workers=1)
@@ -85,14 +84,14 @@ def test_a_cell_does_not_depend_on_which_others_ran(whole, tmp_path):
 
 
 def test_a_failure_stays_in_its_cell(tmp_path, monkeypatch):
-    original = working.attack_run
+    original = work.attack_run
 
     def failing(run, attacks, **options):
         if attacks[0].name == "norm-score":
             raise ZeroDivisionError("on purpose")
         return original(run, attacks, **options)
 
-    monkeypatch.setattr(working, "attack_run", failing)
+    monkeypatch.setattr(work, "attack_run", failing)
     record = conduct(make(seeds=(0,)), tmp_path / "audit", workers=1)
     failed = [row for row in record.rows if row["status"] == "failed"]
     assert {row["reason"] for row in failed} == {"ZeroDivisionError: on purpose"} and len(failed) == 2
@@ -114,12 +113,12 @@ def test_killed_in_the_middle_it_goes_on_to_the_same(whole, tmp_path):
         "conduct(study_again(json.loads(Path('study.json').read_text())), Path('audit'), workers=1)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    cells, store = cells_of(study, study.task()), Cells(folder)
     deadline = time.monotonic() + 60
-    while sum(store.read(cell) is not None for cell in cells) < 3 and time.monotonic() < deadline:
+    while not len(Outcomes(folder / OUTCOMES)) >= 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert 2 <= len(Outcomes(folder / OUTCOMES)) < 12  # each cell was stored when it was done
     assert timeless(conduct(study, folder, workers=1)) == timeless(whole)
 
 
@@ -131,19 +130,3 @@ def test_folders_of_others_are_refused(tmp_path):
     (tmp_path / "photos" / "cat.jpg").write_text("")
     with pytest.raises(ConfigError, match="holds something else than a study"):
         conduct(make(), tmp_path / "photos")
-
-
-def test_a_worker_that_dies_is_named_and_nothing_is_lost(tmp_path):
-    class Deadly(Executor):
-        def submit(self, fn, /, *args):
-            future = Future()
-            if args[1] == "none":
-                future.set_result(fn(*args))
-            else:
-                future.set_exception(BrokenExecutor("killed"))
-            return future
-
-    with pytest.raises(RunError, match=r"A worker died.*the same command goes on"):
-        conduct(make(seeds=(0,)), tmp_path / "audit", executor=Deadly())
-    assert len(list((tmp_path / "audit").glob("cells/*"))) in (0, 3)  # of the other training, if it came first
-    assert conduct(make(seeds=(0,)), tmp_path / "audit", workers=1).finished

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from cutlayer.cli.audit import _executor
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.conduct import conduct
+from cutlayer.experiment.workers import dask_cluster
 from tests.experiment.test_conduct import make, timeless
 
 
@@ -40,7 +40,7 @@ def cluster(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of dask itself
 def test_a_cluster_gives_the_same_findings(cluster, tmp_path):
-    executor = _executor(cluster)
+    executor = dask_cluster(cluster)
     try:
         executor._client.wait_for_workers(2, timeout=60)
         study = make(seeds=(0,))
@@ -53,6 +53,6 @@ def test_a_cluster_gives_the_same_findings(cluster, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_no_scheduler_no_audit(monkeypatch):
-    monkeypatch.setattr("cutlayer.cli.audit.PATIENCE", 1)
+    monkeypatch.setattr("cutlayer.experiment.workers.PATIENCE", 1)
     with pytest.raises(ConfigError, match=r"Expected a Dask scheduler at tcp://127\.0\.0\.1:9"):
-        _executor("tcp://127.0.0.1:9")
+        dask_cluster("tcp://127.0.0.1:9")

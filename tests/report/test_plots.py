@@ -9,6 +9,7 @@ from cutlayer.report.plots import reconstructions, trade_off
 
 ROW = {
     "defence": "none",
+    "strength": "",
     "attack": "norm-score",
     "attacker": "shop",
     "target": "labels",
@@ -18,7 +19,7 @@ ROW = {
     "baseline": 0.5,
     "low": 0.85,
     "high": 0.95,
-    "utility": 0.97,
+    "accuracy": 0.97,
     "utility_metric": "accuracy",
 }
 NAN = float("nan")
@@ -36,7 +37,7 @@ def opened(path):
     [
         [],
         [ROW],
-        [ROW, ROW | {"defence": "noise", "value": 0.6, "low": 0.5, "high": 0.7, "utility": 0.9, "baseline": 0.55}],
+        [ROW, ROW | {"defence": "noise", "value": 0.6, "low": 0.5, "high": 0.7, "accuracy": 0.9, "baseline": 0.55}],
         [ROW | {"attack": f"attack-{n}", "defence": f"defence-{n}"} for n in range(9)],
         [ROW | {"task": "a task", "metric": "mse", "value": 0.01, "low": 0.01, "high": 0.01, "baseline": 0.07}],
         [ROW, ROW | {"attack": "binary", "value": NAN, "low": NAN, "high": NAN, "baseline": NAN, "victim": ""}],

@@ -10,8 +10,8 @@ not give, is 128 (covertype 1,024).
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cutlayer.papers.cell import Cell, by_table
-from cutlayer.papers.jobs import Job
+from cutlayer.papers.entry import Entry, by_table
+from cutlayer.papers.job import Job
 
 
 @dataclass(frozen=True)
@@ -62,32 +62,32 @@ def job(dataset: str, defence: str, quick: bool, epochs: int | None = None) -> J
         optimiser="sgd",
         milestones=tuple(max(1, round(epochs * share)) for share in (0.3, 0.6, 0.9)),
         attacks=DEFENCES[defence],
-        checks=("binary_checks:conditions", *(["binary_checks:fabricated"] if defence == "masquerade" else [])),
+        checks=("binary:conditions", *(["binary:fabricated"] if defence == "masquerade" else [])),
     )
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     for dataset, setup in SETUPS.items():
         yield from _undefended(dataset, setup, quick)
         yield from _figure_5(dataset, quick)
-    clock = replace(job("nursery", "none", True, epochs=1), attacks=(), checks=("binary_checks:times",))
+    clock = replace(job("nursery", "none", True, epochs=1), attacks=(), checks=("binary:times",))
     for method in ("naive loop", "meet in the middle", "binary-search"):
         for rank in (10, 12, 16, 20, 24, 28, 32, 40, 60, 80):
             if method == "binary-search" or rank <= 32:
-                yield Cell("figure 4", "synthetic", method, f"{rank} columns", clock, f"check:{method}, {rank}")
+                yield Entry("figure 4", "synthetic", method, f"{rank} columns", clock, f"check:{method}, {rank}")
 
 
-def _undefended(dataset: str, setup: Setup, quick: bool) -> Iterator[Cell]:
+def _undefended(dataset: str, setup: Setup, quick: bool) -> Iterator[Entry]:
     """Section VI-C: every binary column, exactly. The paper's counts, then ours."""
     made = job(dataset, "none", quick)
 
-    def cell(method: str, setting: str, made: Job, read: str, paper: float | None = None) -> Cell:
-        return Cell("columns", dataset, method, setting, made, read, paper)
+    def cell(method: str, setting: str, made: Job, read: str, paper: float | None = None) -> Entry:
+        return Entry("columns", dataset, method, setting, made, read, paper)
 
     for attack in EXACT:
         yield cell(attack, "columns exact", made, f"exact:{attack}", setup.columns)
@@ -101,11 +101,11 @@ def _undefended(dataset: str, setup: Setup, quick: bool) -> Iterator[Cell]:
     yield cell("without defence", "smallest over largest weight", made, "check:weights")
 
 
-def _figure_5(dataset: str, quick: bool) -> Iterator[Cell]:
+def _figure_5(dataset: str, quick: bool) -> Iterator[Entry]:
     """Attack accuracy (b) and model accuracy (a) against noise; Masquerade and our defence beside it."""
 
-    def cell(method: str, defence: str, read: str) -> Cell:
-        return Cell("figure 5", dataset, method, defence, job(dataset, defence, quick), read)
+    def cell(method: str, defence: str, read: str) -> Entry:
+        return Entry("figure 5", dataset, method, defence, job(dataset, defence, quick), read)
 
     for defence, attacks in DEFENCES.items():
         yield cell("model", defence, "accuracy")
@@ -114,7 +114,7 @@ def _figure_5(dataset: str, quick: bool) -> Iterator[Cell]:
             yield cell(attack, defence, f"first:{attack}" if first else f"attack:{attack}")
     for defence in ("none", "masquerade") if not quick and dataset != "covertype" else ():
         long = replace(job(dataset, defence, quick, epochs=100), attacks=(), checks=())
-        yield Cell("figure 5", dataset, "model, 100 epochs", defence, long)
+        yield Entry("figure 5", dataset, "model, 100 epochs", defence, long)
     yield cell("commoner value (baseline)", "masquerade", "baseline:binary-equations")
     yield cell("Algorithm 1: solutions", "masquerade", "check:solutions")
     yield cell("Algorithm 1: the fabricated bit is one", "masquerade", "check:the bit")

@@ -15,8 +15,8 @@ spares. ModelNet cannot be had. Quick mode trains on 10,000 digits and takes two
 
 from collections.abc import Iterator
 
-from cutlayer.papers.cell import Cell, by_table
-from cutlayer.papers.jobs import Job
+from cutlayer.papers.entry import Entry, by_table
+from cutlayer.papers.job import Job
 
 SETS = {
     "mnist": ("mnist:parties=1,label_party=server", "lenet:flat=false", "lenet"),
@@ -182,12 +182,12 @@ def sweep(name: str, method: str, target: str, quick: bool) -> list[str]:
     return list(dict.fromkeys(settings))
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     yield from _figure_6(quick)
     for name in ("mnist",) if quick else SETS:
         yield from _table_4(name, quick)
@@ -195,7 +195,7 @@ def _cells(quick: bool) -> Iterator[Cell]:
         yield from _table_6(name, quick)
 
 
-def _table_4(name: str, quick: bool) -> Iterator[Cell]:
+def _table_4(name: str, quick: bool) -> Iterator[Entry]:
     """CAP, by each attack and by the strongest; and the points that it is the mean of."""
     for target, methods in (("features", HIDE_FEATURES), ("labels", HIDE_LABELS)):
         for method in methods:
@@ -204,40 +204,40 @@ def _table_4(name: str, quick: bool) -> Iterator[Cell]:
                 if "passports" in attack and method != "passport":
                     continue
                 known = {"WMI": WMI, "BMI": BMI, "PMC": PMC}.get(attack, {}).get(name, {})
-                yield Cell("4", name, method, attack, jobs[0], f"cap:{spelling}", known.get(method), sweep=jobs)
-            yield Cell("4", name, method, f"the strongest on {target}", jobs[0], "cap:strongest", sweep=jobs)
+                yield Entry("4", name, method, attack, jobs[0], f"cap:{spelling}", known.get(method), sweep=jobs)
+            yield Entry("4", name, method, f"the strongest on {target}", jobs[0], "cap:strongest", sweep=jobs)
             for one in jobs:
-                yield Cell("points", name, one.defence, "accuracy", one)
+                yield Entry("points", name, one.defence, "accuracy", one)
                 for attack, spelling in attacks(name, quick)[target].items():
                     if "passports" not in attack or method == "passport":
-                        yield Cell("points", name, one.defence, f"error of {attack}", one, f"error:{spelling}")
+                        yield Entry("points", name, one.defence, f"error of {attack}", one, f"error:{spelling}")
 
 
-def _table_5(name: str, quick: bool) -> Iterator[Cell]:
+def _table_5(name: str, quick: bool) -> Iterator[Entry]:
     """The range of means against white-box inversion; the paper's figures are of AlexNet on CIFAR-10."""
     paper = FIVE if name == "cifar10" else {}
     for mean in (1, 10, 50) if quick else MEANS[name]:
         one = job(name, f"passport:mean_range={mean}.0,variance=1.0", "features", quick)
         accuracy, error = paper.get(mean, (None, None))
-        yield Cell("5", name, "accuracy", f"N = {mean}", one, paper=accuracy)
+        yield Entry("5", name, "accuracy", f"N = {mean}", one, paper=accuracy)
         for attack, spelling in attacks(name, quick)["features"].items():
             said = error if attack == "WMI" else None
-            yield Cell("5", name, f"error of {attack}", f"N = {mean}", one, f"error:{spelling}", said)
+            yield Entry("5", name, f"error of {attack}", f"N = {mean}", one, f"error:{spelling}", said)
 
 
-def _table_6(name: str, quick: bool) -> Iterator[Cell]:
+def _table_6(name: str, quick: bool) -> Iterator[Entry]:
     """The passports' variance against label inference; the paper's figures are of AlexNet on CIFAR-10, N = 100."""
     paper = SIX if name == "cifar10" else {}
     for variance in (1, 9) if quick else VARIANCES[name]:
         one = job(name, f"passport:mean_range={LARGEST[name]}.0,variance={variance}.0", "labels", quick)
         accuracy, error = paper.get(variance, (None, None))
-        yield Cell("6", name, "accuracy", f"variance {variance}", one, paper=accuracy)
+        yield Entry("6", name, "accuracy", f"variance {variance}", one, paper=accuracy)
         for attack, spelling in attacks(name, quick)["labels"].items():
             said = error if attack == "PMC" else None
-            yield Cell("6", name, f"error of {attack}", f"variance {variance}", one, f"error:{spelling}", said)
+            yield Entry("6", name, f"error of {attack}", f"variance {variance}", one, f"error:{spelling}", said)
 
 
-def _figure_6(quick: bool) -> Iterator[Cell]:
+def _figure_6(quick: bool) -> Iterator[Entry]:
     """Labels read off gradients on Criteo, where both parties have columns; the paper draws it, without numbers."""
     for method, defence in SCORED.items():
         made = Job(
@@ -253,6 +253,6 @@ def _figure_6(quick: bool) -> Iterator[Cell]:
             drop_every=1000,  # never
             attacks=SCORES,
         )
-        yield Cell("figure 6", "criteo", method, "AUC of the model", made, "auc")
+        yield Entry("figure 6", "criteo", method, "AUC of the model", made, "auc")
         for attack in SCORES:
-            yield Cell("figure 6", "criteo", method, attack, made, f"attack:{attack}")
+            yield Entry("figure 6", "criteo", method, attack, made, f"attack:{attack}")

@@ -16,9 +16,9 @@ mode takes 10,000 digits, two clients, and two settings of every method.
 
 from collections.abc import Iterator
 
-from cutlayer.papers.cell import Cell, by_table
+from cutlayer.papers.entry import Entry, by_table
 from cutlayer.papers.fedadob_horizontal.checks import WHITE
-from cutlayer.papers.jobs import Job
+from cutlayer.papers.job import Job
 
 ROUNDS = {"mnist": 24, "cifar10": 50}
 NETS = {"mnist": ("first-layer", "lenet-rest"), "cifar10": ("first-layer:maps=64,padding=2", "alexnet-rest")}
@@ -80,7 +80,7 @@ def job(dataset: str, defence: str, method: str, exchange: str, quick: bool) -> 
         clip=5.0,
         drop_every=1000,  # never
         attacks=tuple(chosen.values()),
-        checks=() if single or "passport" not in defence else ("fedadob_horizontal_checks:every_client",),
+        checks=() if single or "passport" not in defence else ("fedadob_horizontal:every_client",),
         horizontal=f"clients={2 if single or quick else 10},method={method},exchange={exchange}",
     )
 
@@ -91,35 +91,35 @@ def sweep(method: str, quick: bool) -> list[str]:
     return list(dict.fromkeys((settings[0], settings[-1]))) if quick else settings
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     for dataset in ("mnist",) if quick else NETS:
         yield from _figure_3(dataset, quick)
         yield from _table_3(dataset, quick)
 
 
-def _figure_3(dataset: str, quick: bool) -> Iterator[Cell]:
+def _figure_3(dataset: str, quick: bool) -> Iterator[Entry]:
     """Accuracy and errors over every method's settings; the paper draws them, without numbers."""
     for method in SWEEPS:
         for defence in sweep(method, quick):
             shared = "private-bottom" if method == "passport" else "fedavg"
             whole, single = (job(dataset, defence, shared, exchange, quick) for exchange in ("weights", "gradients"))
-            yield Cell("figure 3", dataset, defence, "accuracy", whole)
+            yield Entry("figure 3", dataset, defence, "accuracy", whole)
             for name, spelling in attacks(dataset, quick).items():
                 one = single if spelling in single.attacks else whole
                 if spelling in one.attacks:
-                    yield Cell("figure 3", dataset, defence, f"error of {name}", one, f"error:{spelling}")
+                    yield Entry("figure 3", dataset, defence, f"error of {name}", one, f"error:{spelling}")
             for name in WHITE if whole.checks else ():
                 for which in ("", ", least", ", largest"):
                     setting = f"error of WMI, passports {name}, over clients{which}"
-                    yield Cell("figure 3", dataset, defence, setting, whole, f"check:{name}{which}")
+                    yield Entry("figure 3", dataset, defence, setting, whole, f"check:{name}{which}")
 
 
-def _table_3(dataset: str, quick: bool) -> Iterator[Cell]:
+def _table_3(dataset: str, quick: bool) -> Iterator[Entry]:
     """SplitFed beside FedAdOb, when the server does not know the bottoms."""
     for method, known in BLACK[dataset].items():
         defence = "none" if method == "splitfed" else SWEEPS["passport"][0]
@@ -127,4 +127,4 @@ def _table_3(dataset: str, quick: bool) -> Iterator[Cell]:
         single = job(dataset, defence, "private-bottom", "gradients", quick)
         for name, said in known.items():
             one = single if name == "BGI" else whole
-            yield Cell("3", dataset, method, name, one, f"error:{attacks(dataset, quick)[name]}", said)
+            yield Entry("3", dataset, method, name, one, f"error:{attacks(dataset, quick)[name]}", said)

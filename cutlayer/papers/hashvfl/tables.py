@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from cutlayer.papers.cell import Cell, by_table
-from cutlayer.papers.hashvfl.checks import alarms, detection, reconstruction
-from cutlayer.papers.jobs import Job
-
-__all__ = ["Cell", "alarms", "datasets", "detection", "job", "reconstruction", "tables"]
+from cutlayer.papers.entry import Entry, by_table
+from cutlayer.papers.job import Job
 
 LENGTHS = (4, 8, 16, 32, 64, 128)
 IMAGES = ("mnist", "cifar10")
+VICTIM = "party1"  # as in the paper, whose columns are attacked: the first feature party
 COMPLETION = "model-completion:labels={labels},on={on}"
 STEPS = (("1", "0.1"), ("1", "1"), ("2", "0.1"), ("2", "1"))  # bound, step size
 
@@ -118,12 +116,12 @@ def _attacks(name: str, defence: str) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure that can be run, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     for dataset in datasets(quick):
         yield from _accuracy(dataset, quick)
         yield from _leakage(dataset, quick)
@@ -134,15 +132,15 @@ def _value(table: Mapping[str, tuple[float, ...]], dataset: str, index: int) -> 
     return table[dataset][index] if dataset in table else None
 
 
-def _accuracy(dataset: str, quick: bool) -> Iterator[Cell]:
+def _accuracy(dataset: str, quick: bool) -> Iterator[Entry]:
     """Tables II, VII, VIII and X."""
     shortest = 4 if dataset.split()[0] in (*IMAGES, "digits") else 1
 
-    def cell(table: str, method: str, defence: str, bits: int, paper: float | None, setting: str = "") -> Cell:
+    def cell(table: str, method: str, defence: str, bits: int, paper: float | None, setting: str = "") -> Entry:
         spelt = defence.format(bits=bits)
         reading = "code" if "reading=code" in spelt else "paper"
         setting = setting or f"{bits} bits"
-        return Cell(table, dataset, method, setting, job(dataset, spelt, bits, quick), "accuracy", paper, reading)
+        return Entry(table, dataset, method, setting, job(dataset, spelt, bits, quick), "accuracy", paper, reading)
 
     only_norm = "hash:bits={bits},sign=false,consistency=false"
     yield cell("2", "without defence", "none", shortest, _value(SHORTEST, dataset, 0))
@@ -169,7 +167,7 @@ def _accuracy(dataset: str, quick: bool) -> Iterator[Cell]:
         yield cell("10", "batch norm, no sign", only_norm, bits, None)
 
 
-def _leakage(dataset: str, quick: bool) -> Iterator[Cell]:
+def _leakage(dataset: str, quick: bool) -> Iterator[Entry]:
     """Tables III, IV, V and VI."""
     name = dataset.split()[0]
     base, hashed = (job(dataset, defence, 16, quick) for defence in ("none", "hash:bits=16"))
@@ -186,8 +184,8 @@ def _leakage(dataset: str, quick: bool) -> Iterator[Cell]:
     )
     for method, made, attack, index in three:
         paper = None if index is None else _value(COMPLETED, dataset, index)
-        yield Cell("3", dataset, method, f"{labels} labels", made, f"attack:{attack}", paper)
-    yield Cell("3", dataset, "own columns only (baseline)", f"{labels} labels", base, f"baseline:{bottom}")
+        yield Entry("3", dataset, method, f"{labels} labels", made, f"attack:{attack}", paper)
+    yield Entry("3", dataset, "own columns only (baseline)", f"{labels} labels", base, f"baseline:{bottom}")
     if name in (*IMAGES, "digits"):
         for index, (bound, step) in enumerate(STEPS):
             setting = f"omega {bound}, eta {step}"
@@ -198,34 +196,35 @@ def _leakage(dataset: str, quick: bool) -> Iterator[Cell]:
                 ("hash", hashed, "paper", values[1]),
             ):
                 attack = f"pgd:bound={bound},step={step},scale={scale}"
-                yield Cell("5", dataset, method, setting, made, f"attack:{attack}", paper)
-        yield Cell("5", dataset, "hash, best of the codes seen", "", hashed, "attack:pgd:choose=seen-codes")
-        yield Cell("5", dataset, "hash, honest submissions (baseline)", "", hashed, "baseline:pgd:choose=seen-codes")
+                yield Entry("5", dataset, method, setting, made, f"attack:{attack}", paper)
+        yield Entry("5", dataset, "hash, best of the codes seen", "", hashed, "attack:pgd:choose=seen-codes")
+        yield Entry("5", dataset, "hash, honest submissions (baseline)", "", hashed, "baseline:pgd:choose=seen-codes")
     if name in (*IMAGES, "digits"):
         for bits in LENGTHS[:3]:
             made = job(dataset, f"hash:bits={bits}", bits, quick)
             for index, figure in enumerate(("KLD", "SSIM", "DCOR")):
                 paper = _value(RECONSTRUCTED, dataset, index)
-                yield Cell(
+                yield Entry(
                     "4", dataset, f"class code inverted, {figure}", f"{bits} bits", made, f"check:{figure}", paper
                 )
             for control in ("DCOR against noise", "DCOR, pictures of other classes", "MSE", "MSE of the class mean"):
-                yield Cell("4", dataset, f"class code inverted, {control}", f"{bits} bits", made, f"check:{control}")
+                yield Entry("4", dataset, f"class code inverted, {control}", f"{bits} bits", made, f"check:{control}")
         for method, made in (("undefended", base), ("hash", hashed), ("hash, private target codes", private)):
             for reads in ("message", "label", "class-mean"):
-                attack = f"attack:decoder:images=1000,reads={reads}"
-                yield Cell("4", dataset, f"{method}: decoder from {reads}, MSE", "16 bits, 1000 pairs", made, attack)
+                method_name = f"{method}: decoder from {reads}, MSE"
+                read = f"attack:decoder:images=1000,reads={reads}"
+                yield Entry("4", dataset, method_name, "16 bits, 1000 pairs", made, read, victim=VICTIM)
     four = job(dataset, "hash:bits=4", 4, quick)
     if name in (*IMAGES, "digits"):
         for kind in ("false alarms", "detected, best of the codes seen", "detected, code of class 0"):
-            yield Cell("6", dataset, f"{kind}, %", "16 bits", hashed, f"check:{kind}")
+            yield Entry("6", dataset, f"{kind}, %", "16 bits", hashed, f"check:{kind}")
     for index, kind in enumerate(("correct", "error")):
-        yield Cell(
+        yield Entry(
             "6", dataset, f"mean distance, {kind}", "4 bits", four, f"check:{kind}", _value(DETECTED, dataset, index)
         )
 
 
-def _figures(dataset: str, quick: bool) -> Iterator[Cell]:
+def _figures(dataset: str, quick: bool) -> Iterator[Entry]:
     """Figures 4 (parties), 5 (share of features) and 6 (consistency); the paper prints no numbers."""
     name = dataset.split()[0]
     for method, defence in (("without defence", "none"), ("hash", "hash:bits=16")):
@@ -233,9 +232,9 @@ def _figures(dataset: str, quick: bool) -> Iterator[Cell]:
         if name != "mnist":
             for parties in (2, 3, 4, 5):
                 several = replace(made, data=f"{made.data},parties={parties}")
-                yield Cell("figure 4", dataset, method, f"{parties} parties", several)
+                yield Entry("figure 4", dataset, method, f"{parties} parties", several)
             for share in (0.1, 0.2, 0.3, 0.4, 0.5):
-                yield Cell("figure 5", dataset, method, f"share {share}", replace(made, share=share))
+                yield Entry("figure 5", dataset, method, f"share {share}", replace(made, share=share))
     for bits in LENGTHS[:3]:
         for method, defence, reading in (
             ("hash", f"hash:bits={bits}", "paper"),
@@ -247,4 +246,6 @@ def _figures(dataset: str, quick: bool) -> Iterator[Cell]:
             ),
             ("B-SL, extended", f"binarised-split:bits={bits}", "paper"),
         ):
-            yield Cell("figure 6", dataset, method, f"{bits} bits", job(dataset, defence, bits, quick), reading=reading)
+            yield Entry(
+                "figure 6", dataset, method, f"{bits} bits", job(dataset, defence, bits, quick), reading=reading
+            )

@@ -15,8 +15,8 @@ the paper used embeddings without saying how they were made. Of its figures it p
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cutlayer.papers.cell import Cell, by_table
-from cutlayer.papers.jobs import Job
+from cutlayer.papers.entry import Entry, by_table
+from cutlayer.papers.job import Job
 from cutlayer.papers.sfa.checks import EPOCHS
 from cutlayer.settings import read_attacks
 
@@ -68,35 +68,35 @@ def _attacked(made: Job, method: str, height: int) -> Job:
     """GRN at heights 1, 3 and 5, under the open cut at all; baselines and what the paper leaves out at height 1."""
     odd = height % 2 == 1
     if method == "SplitNN":
-        first = ("sfa_checks:baselines", "sfa_checks:grn_epochs")
+        first = ("sfa:baselines", "sfa:grn_epochs")
         return replace(made, attacks=OPEN if odd else OPEN[:1], checks=first if height == 1 else ())
-    first = ("sfa_checks:mask_regression", "sfa_checks:grn_epochs")
+    first = ("sfa:mask_regression", "sfa:grn_epochs")
     return replace(made, attacks=tuple(MASKED.values()) if odd else (), checks=first if height == 1 else ())
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     for method, cut_at in (("Centralized", 1), ("SplitNN", 5), ("SFA-NN", 1)):
         yield from _table_2(method, job("newsgroups", method, cut_at, quick), quick)
     for method, cut_at in (("SplitNN", 5), ("SFA-NN", 1)):
         for parties in (2, 4) if quick else (2, 4, 6, 8):
             made = job("newsgroups", method, cut_at, quick, parties)
-            yield Cell("figure 4", "newsgroups", method, f"{parties} parties", made)
+            yield Entry("figure 4", "newsgroups", method, f"{parties} parties", made)
         for dataset in ("newsgroups", images(quick)):
             for height in heights(quick):
-                yield Cell("figure 5a", dataset, method, f"height {height}", job(dataset, method, height, quick))
+                yield Entry("figure 5a", dataset, method, f"height {height}", job(dataset, method, height, quick))
     yield from _figure_2(quick)
     yield from _figure_5b(quick)
     yield from _beside(quick)
 
 
-def _table_2(method: str, made: Job, quick: bool) -> Iterator[Cell]:
-    def cell(setting: str, made: Job) -> Cell:
-        return Cell("2", "newsgroups", method, setting, made, paper=ACCURACY[method])
+def _table_2(method: str, made: Job, quick: bool) -> Iterator[Entry]:
+    def cell(setting: str, made: Job) -> Entry:
+        return Entry("2", "newsgroups", method, setting, made, paper=ACCURACY[method])
 
     yield cell(f"{made.epochs} epochs", made)
     if not quick:
@@ -104,20 +104,20 @@ def _table_2(method: str, made: Job, quick: bool) -> Iterator[Cell]:
         yield cell("8 epochs, lr 0.01", replace(made, lr=0.01))
 
 
-def _figure_2(quick: bool) -> Iterator[Cell]:
+def _figure_2(quick: bool) -> Iterator[Entry]:
     """SplitNN's accuracy, and what GRN makes of its messages, by height."""
     for height in heights(quick):
         made = job(images(quick), "SplitNN", height, quick)
         paper = 0.055 if height == 1 else None
-        yield Cell("figure 2", images(quick), "accuracy", f"height {height}", made)
-        yield Cell("figure 2", images(quick), "GRN, squared error", f"height {height}", made, "attack:grn", paper)
+        yield Entry("figure 2", images(quick), "accuracy", f"height {height}", made)
+        yield Entry("figure 2", images(quick), "GRN, squared error", f"height {height}", made, "attack:grn", paper)
 
 
-def _figure_5b(quick: bool) -> Iterator[Cell]:
+def _figure_5b(quick: bool) -> Iterator[Entry]:
     """GRN's squared error by height, and guesses that read no message."""
 
-    def cell(method: str, setting: str, made: Job, read: str) -> Cell:
-        return Cell("figure 5b", images(quick), method, setting, made, read)
+    def cell(method: str, setting: str, made: Job, read: str) -> Entry:
+        return Entry("figure 5b", images(quick), method, setting, made, read)
 
     split, secure = ({h: job(images(quick), m, h, quick) for h in (1, 3, 5)} for m in ("SplitNN", "SFA-NN"))
     for attack, note in zip(OPEN, ("", ", lr 0.001"), strict=True):
@@ -130,7 +130,7 @@ def _figure_5b(quick: bool) -> Iterator[Cell]:
         yield cell(guess, "no message read", split[1], f"check:{guess}")
 
 
-def _beside(quick: bool) -> Iterator[Cell]:
+def _beside(quick: bool) -> Iterator[Entry]:
     """GRN's error as it trains, and W_mask by regression: height 1."""
     split, secure = (job(images(quick), method, 1, quick) for method in ("SplitNN", "SFA-NN"))
     attacks = {"SplitNN": ("grn", split)}
@@ -139,6 +139,6 @@ def _beside(quick: bool) -> Iterator[Cell]:
         (grn,) = read_attacks([attack])
         for epoch in EPOCHS:
             noted = f"check:{grn.describe()}, epoch {epoch}"
-            yield Cell("grn-epochs", images(quick), name, f"epoch {epoch}", made, noted)
+            yield Entry("grn-epochs", images(quick), name, f"epoch {epoch}", made, noted)
     for what in REGRESSED:
-        yield Cell("mask", images(quick), what, "relative error", secure, f"check:{what}")
+        yield Entry("mask", images(quick), what, "relative error", secure, f"check:{what}")

@@ -13,8 +13,8 @@ both readings are shown, `shared` and `own`. Encryption changes gradients by rou
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cutlayer.papers.cell import Cell, by_table
-from cutlayer.papers.jobs import Job
+from cutlayer.papers.entry import Entry, by_table
+from cutlayer.papers.job import Job
 
 SHARED, OWN = "reconstruction:start=shared", "reconstruction"
 FEWER = "runs=10,rate=0.001"  # half the rehearsals, where many settings are compared
@@ -75,7 +75,7 @@ def job(name: str, quick: bool, **changes: object) -> Job:
         drop_every=1000,  # never
         rows=200 if quick else 1000 if small else 4000,
         attacks=(SHARED, OWN, CLUSTERS, FEATURES),
-        checks=("vflrecon_checks:baselines",),
+        checks=("vflrecon:baselines",),
     )
     if quick:
         made = replace(made, attacks=tuple(_quick(attack) for attack in made.attacks))
@@ -86,12 +86,12 @@ def _quick(attack: str) -> str:
     return attack if attack == CLUSTERS else f"{attack}{',' if ':' in attack else ':'}runs=1,epochs=2,rounds=2"
 
 
-def tables(quick: bool) -> dict[str, list[Cell]]:
+def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
     return by_table(_cells(quick))
 
 
-def _cells(quick: bool) -> Iterator[Cell]:
+def _cells(quick: bool) -> Iterator[Entry]:
     if quick:
         yield from _figures_3_and_5("digits", job("digits", quick))
         return
@@ -108,7 +108,7 @@ def _cells(quick: bool) -> Iterator[Cell]:
     yield from _records()
 
 
-def _figures_3_and_5(name: str, made: Job) -> Iterator[Cell]:
+def _figures_3_and_5(name: str, made: Job) -> Iterator[Entry]:
     shared, own, clusters, features = made.attacks
     for table, method, read, paper in (
         ("figure 3", "VFLRecon, shared start", f"attack:{shared}", LABELS.get(name)),
@@ -125,23 +125,23 @@ def _figures_3_and_5(name: str, made: Job) -> Iterator[Cell]:
         ("figure 6", "correlations off by, VFLRecon", f"off:{features}", None),
         ("figure 6", "correlations off by, ridge", "check:correlations, ridge", None),
     ):
-        yield Cell(table, name, method, "", made, read, paper)
+        yield Entry(table, name, method, "", made, read, paper)
     if name == "covertype":  # 40 labels do not tell seven uneven classes apart; as many as there are shadow rows do
         many = f"{CLUSTERS}:labels=1000"
         told = replace(made, attacks=(many,), checks=())
-        yield Cell("figure 3", name, "gradient-clusters, 1,000 labels", "", told, f"attack:{many}")
+        yield Entry("figure 3", name, "gradient-clusters, 1,000 labels", "", told, f"attack:{many}")
 
 
-def _table_3(name: str) -> Iterator[Cell]:
+def _table_3(name: str) -> Iterator[Entry]:
     """Norm scoring with a threshold from shadow data, against VFLRecon."""
     norm = "norm-score:shadow=1000"
     made = job(name, False, attacks=(norm, OWN_FEWER, SHARED_FEWER))
-    yield Cell("III", name, "norm scoring", "", made, f"attack:{norm}", THREE[name][0])
-    yield Cell("III", name, "VFLRecon", "own start", made, f"attack:{OWN_FEWER}", THREE[name][1])
-    yield Cell("III", name, "VFLRecon", "shared start", made, f"attack:{SHARED_FEWER}", THREE[name][1])
+    yield Entry("III", name, "norm scoring", "", made, f"attack:{norm}", THREE[name][0])
+    yield Entry("III", name, "VFLRecon", "own start", made, f"attack:{OWN_FEWER}", THREE[name][1])
+    yield Entry("III", name, "VFLRecon", "shared start", made, f"attack:{SHARED_FEWER}", THREE[name][1])
 
 
-def _direct() -> Iterator[Cell]:
+def _direct() -> Iterator[Entry]:
     """Fu et al.'s direct attack against VFLRecon, where logits are summed and where a top is trained."""
     bottom = "mlp:hidden=50,he_uniform=true"
     for setting, cut, top, paper in (
@@ -157,22 +157,22 @@ def _direct() -> Iterator[Cell]:
             width=11,
             attacks=("direct-label", SHARED_FEWER, OWN_FEWER),
         )
-        yield Cell("direct", "sensorless", "direct-label", setting, made, "attack:direct-label", paper[0])
-        yield Cell("direct", "sensorless", "VFLRecon, shared start", setting, made, f"attack:{SHARED_FEWER}", paper[1])
-        yield Cell("direct", "sensorless", "VFLRecon, own start", setting, made, f"attack:{OWN_FEWER}", paper[1])
+        yield Entry("direct", "sensorless", "direct-label", setting, made, "attack:direct-label", paper[0])
+        yield Entry("direct", "sensorless", "VFLRecon, shared start", setting, made, f"attack:{SHARED_FEWER}", paper[1])
+        yield Entry("direct", "sensorless", "VFLRecon, own start", setting, made, f"attack:{OWN_FEWER}", paper[1])
 
 
 def _sensorless(**changes: object) -> Job:
     return job("sensorless", False, attacks=(SHARED_FEWER, OWN_FEWER, CLUSTERS), **changes)
 
 
-def _both(table: str, setting: str, made: Job, paper: float | None) -> Iterator[Cell]:
+def _both(table: str, setting: str, made: Job, paper: float | None) -> Iterator[Entry]:
     for method, attack in (("VFLRecon, shared start", SHARED_FEWER), ("VFLRecon, own start", OWN_FEWER)):
-        yield Cell(table, "sensorless", method, setting, made, f"attack:{attack}", paper)
-    yield Cell(table, "sensorless", "gradient-clusters", setting, made, f"attack:{CLUSTERS}")
+        yield Entry(table, "sensorless", method, setting, made, f"attack:{attack}", paper)
+    yield Entry(table, "sensorless", "gradient-clusters", setting, made, f"attack:{CLUSTERS}")
 
 
-def _table_4() -> Iterator[Cell]:
+def _table_4() -> Iterator[Entry]:
     for parties, paper in PARTIES.items():
         data = "sensorless" if parties == 2 else f"sensorless:parties={parties}"
         yield from _both("IV", f"{parties} parties", _sensorless(data=data), paper)
@@ -181,7 +181,7 @@ def _table_4() -> Iterator[Cell]:
         yield from _both("IV", optimiser, _sensorless(optimiser=optimiser, lr=rate), paper)
 
 
-def _figures_7_to_9() -> Iterator[Cell]:
+def _figures_7_to_9() -> Iterator[Entry]:
     for share, percent in SHARES.items():  # the adversary is the second party
         yield from _both("figure 7", f"{share:.0%} of the columns", _sensorless(share=1 - share), percent)
     for size in BATCHES:
@@ -190,12 +190,12 @@ def _figures_7_to_9() -> Iterator[Cell]:
         attacks = tuple(f"{attack},shadow={shadow}" for attack in (SHARED_FEWER, OWN_FEWER))
         made = job("sensorless", False, attacks=attacks)
         for method, attack in zip(("shared start", "own start"), attacks, strict=True):
-            yield Cell(
+            yield Entry(
                 "figure 9", "sensorless", f"VFLRecon, {method}", f"{shadow} shadow rows", made, f"attack:{attack}"
             )
 
 
-def _defended(table: str, name: str, method: str, made: Job, paper: tuple[float, ...] | None) -> Iterator[Cell]:
+def _defended(table: str, name: str, method: str, made: Job, paper: tuple[float, ...] | None) -> Iterator[Entry]:
     """Accuracy, and what each attack reads; naive shadows know nothing of the defence."""
     fewer = table == "V" or name == "cifar10"
     shared, own = (SHARED_FEWER, OWN_FEWER) if fewer else (SHARED, OWN)
@@ -203,30 +203,30 @@ def _defended(table: str, name: str, method: str, made: Job, paper: tuple[float,
     made = replace(made, attacks=(shared, naive, own, CLUSTERS) if fewer else (shared, naive, own, CLUSTERS, FEATURES))
     loss, labels, error = paper or (None, None, None)
     said = "" if loss is None else f" (paper: {loss:+.2f} points)"
-    yield Cell(table, name, method, f"accuracy{said}", made)
-    yield Cell(table, name, method, "labels, shared start, adaptive", made, f"attack:{shared}", labels)
-    yield Cell(table, name, method, "labels, shared start, naive", made, f"attack:{naive}", labels)
-    yield Cell(table, name, method, "labels, own start, adaptive", made, f"attack:{own}", labels)
-    yield Cell(table, name, method, "labels, gradient-clusters", made, f"attack:{CLUSTERS}")
+    yield Entry(table, name, method, f"accuracy{said}", made)
+    yield Entry(table, name, method, "labels, shared start, adaptive", made, f"attack:{shared}", labels)
+    yield Entry(table, name, method, "labels, shared start, naive", made, f"attack:{naive}", labels)
+    yield Entry(table, name, method, "labels, own start, adaptive", made, f"attack:{own}", labels)
+    yield Entry(table, name, method, "labels, gradient-clusters", made, f"attack:{CLUSTERS}")
     if not fewer:
-        yield Cell(table, name, method, "features, shared start", made, f"attack:{FEATURES}", error)
+        yield Entry(table, name, method, "features, shared start", made, f"attack:{FEATURES}", error)
 
 
-def _table_5() -> Iterator[Cell]:
+def _table_5() -> Iterator[Entry]:
     for variance, paper in NOISE.items():
         made = job("sensorless", False, defence=f"output-noise:variance={variance}")
         yield from _defended("V", "sensorless", f"noise of variance {variance}", made, paper)
 
 
-def _table_6(name: str) -> Iterator[Cell]:
+def _table_6(name: str) -> Iterator[Entry]:
     yield from _defended("VI", name, "none", job(name, False), None)
     for (method, defence), paper in zip(DEFENCES.items(), SIX[name], strict=True):
         made = job(name, False)
         yield from _defended("VI", name, method, replace(made, defence=defence.format(epochs=made.epochs)), paper)
 
 
-def _records() -> Iterator[Cell]:
+def _records() -> Iterator[Entry]:
     """What belongs into a record: parameters, their difference, or neither; one rehearsal or several."""
     made = job("sensorless", False, attacks=tuple(ABLATED.values()))
     for method, attack in ABLATED.items():
-        yield Cell("records", "sensorless", method, "", made, f"attack:{attack}")
+        yield Entry("records", "sensorless", method, "", made, f"attack:{attack}")

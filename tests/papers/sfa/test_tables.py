@@ -9,8 +9,8 @@ import pytest
 from torch import nn
 
 import cutlayer as cl
+from cutlayer.experiment.work import work
 from cutlayer.models import named
-from cutlayer.papers.jobs import run_job
 from cutlayer.papers.reproduce import reproduce
 from cutlayer.papers.sfa import tables as sfa
 
@@ -83,9 +83,9 @@ import sys
 sys.modules |= dict.fromkeys({blocked!r})
 from dataclasses import replace
 from cutlayer.papers.sfa import tables as sfa
-from cutlayer.papers.jobs import run_job
+from cutlayer.experiment.work import work
 job = replace(sfa.job("digits", "SFA-NN", 2, True, 4), epochs=1, attacks=(), checks=())
-print(run_job(job)["metrics"]["accuracy"])
+print(next(work(job.unit()))["metrics"]["accuracy"])
 """
 
 
@@ -96,4 +96,4 @@ def test_simulation_needs_no_cryptography():
     )
     assert done.returncode == 0, done.stderr
     job = replace(sfa.job("digits", "SFA-NN", 2, True, 4), epochs=1, attacks=(), checks=())
-    assert float(done.stdout) == run_job(job)["metrics"]["accuracy"]  # masks follow from the seed
+    assert float(done.stdout) == next(work(job.unit()))["metrics"]["accuracy"]  # masks follow from the seed

@@ -1,0 +1,68 @@
+"""Lines: the outcome of a cell as lines of the record, one for each victim."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cutlayer.attack import Attack, Target
+from cutlayer.data.task import Task
+from cutlayer.defence import Role
+from cutlayer.experiment.cell import Cell
+from cutlayer.experiment.finding_row import Row, row_without_finding
+from cutlayer.experiment.store import Outcome
+from cutlayer.finding import Status
+from cutlayer.metrics.utility import Utility
+from cutlayer.report.record import COLUMNS, WORDS
+
+
+def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Mapping[str, Any]]]:
+    """The lines of a cell, each with its extras; a training that did not come about gives one line that says so."""
+    rows = [row for found in outcome.get("attacks", {}).values() for row in found]
+    if not rows:
+        rows = [row_without_finding(cell.attack, Status(outcome["status"]), outcome["reason"])]
+    return [(_line(task, cell, row, outcome), row.get("extras", {})) for row in rows]
+
+
+def missing_line(task: Task, cell: Cell) -> Row:
+    """What is known of a cell that has not run."""
+    defence, strength = split_setup(cell.setup)
+    known = {"defence": defence, "strength": strength, "attack": cell.attack.describe(), "seed": cell.seed}
+    return known | roles(task, cell.attack)
+
+
+def split_setup(setup: str) -> tuple[str, str]:
+    """Names and settings of a setup: "hash:bits=8+max-norm" is ("hash+max-norm", "bits=8+")."""
+    parts = [part.partition(":") for part in setup.split("+")]
+    settings = "+".join(part[2] for part in parts)
+    return "+".join(part[0] for part in parts), settings if settings.strip("+") else ""
+
+
+def roles(task: Task, attack: Attack) -> dict[str, str]:
+    """Who would have attacked whom, for a cell in which nobody did."""
+    label, first = task.label_party, task.feature_parties[0]
+    attacker = label if attack.by is Role.LABEL_PARTY else first
+    return {"attacker": attacker, "victim": first if attack.target is Target.FEATURES else label}
+
+
+def _line(task: Task, cell: Cell, row: Row, outcome: Outcome) -> Row:
+    line: Row = {key: "" if key in WORDS else None for key in COLUMNS}
+    line |= {key: row[key] for key in COLUMNS if key in row} | _costs(outcome)
+    line |= {key: line[key] or role for key, role in roles(task, cell.attack).items()}
+    defence, strength = split_setup(cell.setup)
+    line |= {"defence": defence, "strength": strength, "seed": cell.seed, "cell": cell.id}
+    return {key: None if value != value else value for key, value in line.items()}
+
+
+def _costs(outcome: Outcome) -> Row:
+    """What the model is worth, and what its training cost."""
+    if "metrics" not in outcome:
+        return {}
+    metric = Utility.ACCURACY if Utility.ACCURACY in outcome["metrics"] else Utility.R2
+    sent = sum(traffic["sent"] for traffic in outcome["bytes"].values())
+    return {
+        "accuracy": outcome["metrics"][metric],
+        "utility_metric": metric.value,
+        "bytes": sent,
+        "step_bytes": round(sent / outcome["steps"]),
+        "step_seconds": outcome["train_seconds"] / outcome["steps"],
+        "train_seconds": outcome["train_seconds"],
+    }

@@ -15,6 +15,7 @@ from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.training import train_plan
 from cutlayer.transcript import Transcript
+from tests.helpers.interruption import Stop, stop_at
 from tests.helpers.small_task import bottom, make_task, top
 
 RECIPE = cl.Recipe(epochs=4, batch_size=32)
@@ -25,18 +26,6 @@ PLAN = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=3, defences=NO
 @pytest.fixture
 def task():
     return make_task(3, "p0")
-
-
-class Stop(Exception):
-    pass
-
-
-def stop_at(step):
-    def progress(done, total, text):
-        if done == step:
-            raise Stop
-
-    return progress
 
 
 def test_a_run_folder_comes_back_as_it_was(task, tmp_path):

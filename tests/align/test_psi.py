@@ -12,8 +12,8 @@ from cutlayer.cut import Roster
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.message import Kind
 from cutlayer.session import exchange
-from tests.align.test_curve import L, ladder, number, on_curve
 from tests.helpers.alignment import BATCH, SALT, align, roster, talks
+from tests.helpers.montgomery import L, ladder, number, on_curve
 
 NAMES = ["bank", "shop", "clinic", "gym", "club"]
 

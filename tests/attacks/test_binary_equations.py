@@ -3,74 +3,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from cutlayer.attack import Form
 from cutlayer.attacks import BinaryEquations
 from cutlayer.attacks.tools.binary.seen import columns, messages, not_own, with_own
-from cutlayer.cut import Roster
-from cutlayer.cuts.concat import Concat
 from cutlayer.errors import ConfigError, Inapplicable
-from cutlayer.message import Kind, Phase
-from cutlayer.recipe import Recipe
-from cutlayer.transcript import Transcript
-from cutlayer.view import Hints, Manifest, Own, View, view_of
-from tests.helpers.toy import FEATURE, LABEL, OTHER, record, rng
-
-ROWS = 300
-
-
-def binary_table(columns: int, binary: int, seed: int) -> torch.Tensor:
-    table = torch.rand(ROWS, columns, generator=rng(seed))
-    table[:, :binary] = (table[:, :binary] > 0.4).float()
-    return table
-
-
-def linear(columns: int, width: int, seed: int, bias: bool = False) -> nn.Linear:
-    layer = nn.Linear(columns, width, bias=bias)
-    with torch.no_grad():
-        for weights in layer.parameters():
-            weights.copy_(torch.randn(weights.shape, generator=rng(seed)))
-    return layer
-
-
-def linear_view(
-    widths=(12, 12), activation=None, bias=False, std=0.0, own: bool = True
-) -> tuple[View, dict[str, torch.Tensor]]:
-    """The label party's view of a prediction pass under first layers cut apart; two, one and one binary columns."""
-    features = {FEATURE: binary_table(4, 2, 1), OTHER: binary_table(3, 1, 2), LABEL: binary_table(3, 1, 3)}
-    transcript, rows = Transcript(), torch.arange(ROWS)
-    for seed, (name, width) in enumerate(zip((FEATURE, OTHER), widths, strict=True)):
-        with torch.no_grad():
-            sent = linear(features[name].shape[1], width, seed, bias)(features[name])
-        sent = sent if activation is None else activation(sent)
-        sent = sent + std * torch.randn(sent.shape, generator=rng(9))
-        record(transcript, Kind.EMBEDDING, name, rows, sent, phase=Phase.PREDICT)
-    held = Own(features[LABEL], linear(3, widths[0], 7)) if own else Own(None, None)
-    roster = Roster(LABEL, (FEATURE, OTHER, LABEL) if own else (FEATURE, OTHER))
-    manifest = Manifest("toy", roster, 2, rows[40:], rows[:40], Recipe(batch_size=32), Concat())
-    view = view_of(transcript, frozenset({LABEL}), manifest, {LABEL: held})
-    shapes = {name: tuple(features[name].shape[1:]) for name in (FEATURE, OTHER)}
-    return replace(view, hints=Hints(shapes=shapes), victim=FEATURE), features
-
-
-def found(attack, view) -> set[bytes]:
-    """The findings, each a column of bits by row number."""
-    guess = attack.run(view, rng())
-    assert guess.form is Form.COLUMNS and guess.values.shape[0] == len(guess.rows) == ROWS
-    assert guess.values.dtype == torch.bool
-    return {bits(column) for column in guess.values[guess.rows.argsort()].T}
-
-
-def bits(column: torch.Tensor) -> bytes:
-    return bytes((column > 0.5).tolist())
+from cutlayer.view import Hints
+from tests.helpers.linear_view import ROWS, bits, columns_found, linear_view
+from tests.helpers.toy import FEATURE, LABEL, OTHER, rng
 
 
 def test_the_binary_columns_come_out_bit_for_bit():
     view, features = linear_view()
-    assert found(BinaryEquations(), view) == {bits(features[FEATURE][:, j]) for j in (0, 1)}
+    assert columns_found(BinaryEquations(), view) == {bits(features[FEATURE][:, j]) for j in (0, 1)}
     other = replace(view, victim=OTHER)
-    assert found(BinaryEquations(), other) == {bits(features[OTHER][:, 0])}
+    assert columns_found(BinaryEquations(), other) == {bits(features[OTHER][:, 0])}
 
 
 def test_rows_are_those_of_training_then_of_the_test():
@@ -82,15 +28,15 @@ def test_a_bias_is_covered():
     view, features = linear_view(bias=True)
     wanted = [features[FEATURE][:, j] > 0.5 for j in (0, 1)]
     rarer = {bits(x if x.float().mean() <= 0.5 else ~x) for x in wanted}
-    assert found(BinaryEquations(centred=True), view) == rarer
-    assert found(BinaryEquations(), view) == {bits(x) for x in wanted} | {bits(~x) for x in wanted}
+    assert columns_found(BinaryEquations(centred=True), view) == rarer
+    assert columns_found(BinaryEquations(), view) == {bits(x) for x in wanted} | {bits(~x) for x in wanted}
 
 
 @pytest.mark.parametrize("visible", ["sum", "all"])
 def test_a_sum_gives_away_the_columns_of_all_but_the_attacker(visible):
     view, features = linear_view()
     wanted = {bits(features[FEATURE][:, 0]), bits(features[FEATURE][:, 1]), bits(features[OTHER][:, 0])}
-    assert found(BinaryEquations(visible=visible), view) == wanted
+    assert columns_found(BinaryEquations(visible=visible), view) == wanted
 
 
 def test_what_is_read_of_the_view():

@@ -7,7 +7,7 @@ from cutlayer.attack import Form
 from cutlayer.attacks import BinaryRegression
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Hints
-from tests.attacks.test_binary_equations import ROWS, bits, found, linear_view
+from tests.helpers.linear_view import ROWS, bits, columns_found, linear_view
 from tests.helpers.toy import FEATURE, OTHER, rng
 
 
@@ -27,15 +27,15 @@ def test_noise_leaves_a_column():
 def test_without_noise_several_distinct_columns_are_kept():
     view, features = linear_view()
     wanted = {bits(features[FEATURE][:, j]) for j in (0, 1)}
-    assert found(BinaryRegression(keep=2), view) == wanted
-    assert wanted < found(BinaryRegression(keep=4), view)
+    assert columns_found(BinaryRegression(keep=2), view) == wanted
+    assert wanted < columns_found(BinaryRegression(keep=4), view)
 
 
 @pytest.mark.parametrize("visible", ["sum", "all"])
 def test_sums_are_read_too(visible):
     view, features = linear_view()
     columns = {bits(features[FEATURE][:, 0]), bits(features[FEATURE][:, 1]), bits(features[OTHER][:, 0])}
-    assert columns <= found(BinaryRegression(visible=visible, keep=4, repeats=5), view)
+    assert columns <= columns_found(BinaryRegression(visible=visible, keep=4, repeats=5), view)
 
 
 def test_the_literal_rule_returns_a_single_one_under_noise():

@@ -5,7 +5,7 @@ import torch
 from cutlayer.attack import Form
 from cutlayer.attacks import BinarySearch
 from cutlayer.errors import ConfigError, Inapplicable
-from tests.attacks.test_binary_equations import linear_view
+from tests.helpers.linear_view import linear_view
 from tests.helpers.toy import FEATURE, OTHER, rng
 
 

@@ -14,8 +14,8 @@ from cutlayer.defences import GaussianNoise, Masquerade
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.training import train_plan
 from cutlayer.view import Hints
-from tests.attacks.test_binary_equations import bits, found, linear_view
-from tests.defences.test_masquerade import make_task, plan
+from tests.helpers.linear_view import bits, columns_found, linear_view
+from tests.helpers.shop_task import make_task, plan
 from tests.helpers.toy import FEATURE, rng
 
 
@@ -110,7 +110,7 @@ def test_undefended_columns_come_first():
 def test_columns_that_look_planted_are_still_claimed():
     """Nothing that this attacker holds tells these apart from fair coins: they come last."""
     view, features = linear_view()
-    claimed = found(BinaryUnmask(starts=50, keep=1), view)
+    claimed = columns_found(BinaryUnmask(starts=50, keep=1), view)
     for j in (0, 1):
         column = features[FEATURE][:, j]
         assert claimed & {bits(column), bits(1 - column)}

@@ -13,8 +13,8 @@ from cutlayer.auditing.secret import secret_of
 from cutlayer.errors import ConfigError
 from cutlayer.judge import grant
 from cutlayer.message import Kind
+from tests.helpers.reachable import shows
 from tests.helpers.small_task import bottom, make_task, top
-from tests.test_view import shows
 
 
 @pytest.fixture(scope="module")

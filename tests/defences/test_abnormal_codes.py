@@ -16,7 +16,7 @@ from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.spec import parse
 from cutlayer.transcript import LAST
-from tests.defences.test_hash import easy_task, here, train
+from tests.helpers.hashing import easy_task, here, train
 from tests.helpers.small_task import make_task
 
 RECIPE = cl.Recipe(epochs=25, batch_size=32, lr=0.01)

@@ -21,8 +21,8 @@ from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
-from tests.defences.test_hash import easy_task, here, train
 from tests.helpers import distances
+from tests.helpers.hashing import easy_task, here, train
 from tests.helpers.small_task import bottom, make_task, top
 from tests.helpers.toy import rng
 

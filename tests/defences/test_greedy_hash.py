@@ -15,7 +15,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.plan import Plan, assemble
 from cutlayer.spec import parse
 from cutlayer.wire import Encoding
-from tests.defences.test_hash import RECIPE, Rogue, easy_task, here, train
+from tests.helpers.hashing import RECIPE, Rogue, easy_task, here, train
 from tests.helpers.small_task import make_task
 
 

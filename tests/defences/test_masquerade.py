@@ -10,21 +10,17 @@ from cutlayer import training
 from cutlayer.attacks import BinaryEquations
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import GaussianNoise, Masquerade
 from cutlayer.defences.masquerade import Disguised
 from cutlayer.errors import ConfigError
-from cutlayer.models import named
 from cutlayer.models.mlp import MLP
-from cutlayer.plan import Plan
 from cutlayer.rng import Stream
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
 from cutlayer.transcript import Transcript
+from tests.helpers.shop_task import COLUMNS, ROWS, WIDTH, make_task, plan
 from tests.helpers.toy import rng
-
-ROWS, COLUMNS, WIDTH = 400, 5, 12
 
 
 def setting(subject, role=Role.FEATURE_PARTY, seed=0):
@@ -34,30 +30,6 @@ def setting(subject, role=Role.FEATURE_PARTY, seed=0):
 def made(defence, columns=COLUMNS, width=WIDTH):
     with Stream(0, "toy").scope():
         return defence.model(nn.Linear(columns + 1, width, bias=False), setting(Subject.BOTTOM))
-
-
-def make_task() -> Task:
-    """Two binary columns and three others at the feature party; the label depends on all."""
-    draws = rng(5)
-    shop = torch.rand(ROWS, COLUMNS, generator=draws)
-    shop[:, :2] = (shop[:, :2] > 0.4).float()
-    bank = torch.rand(ROWS, 3, generator=draws)
-    score = shop.sum(dim=1) + bank.sum(dim=1)
-    labels = (score > score.median()).long()
-    features = {"bank": Features(bank), "shop": Features(shop)}
-    return Task("toy", features, labels, "bank", Goal.BINARY, ("no", "yes"), torch.arange(320), torch.arange(320, ROWS))
-
-
-def plan(*defences, epochs=4):
-    recipe = cl.Recipe(epochs=epochs, batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.1)
-    return Plan(
-        bottoms=named.bottom("linear"),
-        top=named.top("relu-mlp:hidden=8"),
-        width=WIDTH,
-        cut=cl.Sum(),
-        defences=defences,
-        recipe=recipe,
-    )
 
 
 def sent(run, rows):

@@ -11,7 +11,7 @@ import pytest
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.conduct import conduct
 from cutlayer.experiment.workers import dask_cluster
-from tests.experiment.test_conduct import make, timeless
+from tests.helpers.small_study import make, timeless
 
 
 @pytest.fixture

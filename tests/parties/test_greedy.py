@@ -13,8 +13,8 @@ from cutlayer.plan import Plan, assemble
 from cutlayer.run import Run, read_record
 from cutlayer.settings import Settings
 from cutlayer.training import train_plan
+from tests.helpers.interruption import Stop, stop_at
 from tests.helpers.small_task import bottom, make_task, top
-from tests.test_run import Stop, stop_at
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 PLAN = Plan(bottoms=bottom, top=top, width=6, recipe=RECIPE, seed=3, parties={"p1": GreedyParty})

@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from cutlayer.report.cells import setup_name
 from cutlayer.report.files import write_all
 from tests.helpers import synthetic_record as synthetic
-from tests.report.test_html import evil_record
+from tests.helpers.hostile_record import evil_record
 
 
 def program(name):

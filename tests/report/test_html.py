@@ -10,9 +10,8 @@ from cutlayer.report.html import html
 from cutlayer.report.markdown import markdown
 from cutlayer.report.record import Record
 from tests.helpers import synthetic_record as synthetic
+from tests.helpers.hostile_record import EVIL, evil_record
 from tests.helpers.parsed_page import Page
-
-EVIL = "</script><img src=x onerror=alert(1)><b>&\"'"
 
 
 @pytest.fixture(scope="module")
@@ -125,19 +124,6 @@ def test_a_recommendation_may_be_that_none_achieves_it(page, record):
     named = dict(record.choice) | {"choice": "hash:bits=4"}
     assert "Use hash:bits=4." in Page(html(synthetic.record(choice=named))).words()
     assert "Recommendation" not in Page(html(synthetic.record(choice=None))).words()
-
-
-def evil_record():
-    rows = [
-        row
-        | dict.fromkeys(
-            ("defence", "attack", "attacker", "victim", "baseline_name", "granted", "paper", "utility_metric"), EVIL
-        )
-        for row in synthetic.rows()[:3]
-    ]
-    rows[0]["strength"] = rows[1]["detail"] = EVIL
-    extras = {rows[0]["cell"]: {"columns": [{"name": EVIL, "value": 0.9, "baseline": 0.5}]}}
-    return Record(EVIL, {EVIL: EVIL, "notes": [EVIL]}, rows, extras, command=EVIL, versions={EVIL: EVIL})
 
 
 def test_hostile_names_stay_text():

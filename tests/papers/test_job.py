@@ -6,10 +6,8 @@ from cutlayer.experiment.runner import run_units
 from cutlayer.experiment.store import Outcomes
 from cutlayer.experiment.work import work
 from cutlayer.papers.hashvfl import tables as hashvfl
-from cutlayer.papers.job import Job
 from cutlayer.recipe import Milestones, Steps
-
-TINY = Job(data="wine:label_party=server", bottom="mlp:hidden=8", top="mlp", width=4, epochs=1, batch_size=32)
+from tests.helpers.tiny_job import TINY
 
 
 def test_a_key_holds_what_is_not_at_its_default():

@@ -11,7 +11,7 @@ from cutlayer.papers import reproduce as module
 from cutlayer.papers.entry import Entry
 from cutlayer.papers.hashvfl import tables as hashvfl
 from cutlayer.papers.reproduce import reproduce, row, save, tables_of
-from tests.papers.test_job import TINY
+from tests.helpers.tiny_job import TINY
 
 
 def outcome(accuracy, attacks=None):

@@ -48,7 +48,7 @@ class InProcess:
     """Carries messages between parties that are all here.
 
     This is all that a transport does: it knows neither cuts, nor defences, nor how many messages a
-    protocol needs. A network has the same two methods (net/carry.py).
+    protocol needs. A network has the same two methods (net/peers/carrier.py).
     """
 
     def start(self, batch: Batch | None, talks: Talks, record: Record) -> Opened:

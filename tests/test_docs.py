@@ -23,13 +23,18 @@ from cutlayer.defence import Defence
 from cutlayer.spec import find
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 RUN = ("README.md", "docs/tutorial-*.md", "docs/how-to-*.md")
 EXECUTED = [page for pattern in RUN for page in sorted(ROOT.glob(pattern))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 sys.path.insert(0, str(ROOT / "docs"))
 generate = importlib.import_module("generate")
 SPECIFICATION = re.compile(r"^ *Specification: ((?:.+\n)+?)(?= *(?:\w[\w ]*:|\"|$))", re.MULTILINE)
+ROOMS = "|".join(sorted(folder.name for folder in (ROOT / "cutlayer").iterdir() if (folder / "__init__.py").exists()))
+NAMED_FILE = re.compile(
+    rf"(?<![\w/.:-])((?:cutlayer|tests|docs|benchmarks|examples|{ROOMS})/[\w/-]+\.(?:py|md|proto|pyi))\b"
+)
+WIDEST = 160
 COMMANDS = (("cutlayer",), ("python", "-m", "cutlayer"))  # others, such as make, are not run
 
 
@@ -195,6 +200,28 @@ def test_links_lead_to_files(page):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_path_of_a_machine_is_shown(page):
     assert re.findall(r"(?<![\w.])/(?:home|root|work|tmp|Users|mnt|opt)/\S*|[A-Z]:\\\S*", page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name)
+def test_no_line_is_too_long_to_read(page):
+    assert [line[:80] for line in page.read_text().splitlines() if len(line) > WIDEST] == []
+
+
+def test_the_readme_fits_two_screens():
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 100 and max(map(len, lines)) <= 120
+
+
+def test_files_that_are_named_are_there():
+    """In the pages, and in docstrings and comments of the package, where a path may begin at its folder."""
+    sources = [*(page for page in PAGES if page.name != "CHANGELOG.md"), *(ROOT / "cutlayer").rglob("*.py")]
+    missing = [
+        f"{name(source)} names {path}"
+        for source in sources
+        for path in NAMED_FILE.findall(source.read_text())
+        if not (ROOT / path).exists() and not (ROOT / "cutlayer" / path).exists()
+    ]
+    assert missing == []
 
 
 def test_every_page_is_in_the_index():

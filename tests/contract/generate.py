@@ -47,7 +47,7 @@ def layer_table() -> str:
     lines = ["| layer | modules | may import |", "|---|---|---|"]
     for level, names in LAYERS.items():
         modules = ", ".join(f"`{name}/`" if (ROOT / name).is_dir() else f"`{name}`" for name in names)
-        below = f"layers 0 to {level}" if level else "torch, numpy, the standard library"
+        below = f"layers 0 to {level}" if level else "torch, numpy"
         lines.append(f"| {level} | {modules} | {below} |")
     return "\n".join([*lines, ""])
 

@@ -27,25 +27,29 @@ _JSON = re.compile(rb'(\xef\xbb\xbf)?\s*(\[\s*[\[{"\]\d-]|\{\s*["}])')  # a CSV 
 _SEPARATORS = (",", ";", "\t", "|")
 
 
-def read_table(path: Path, id_column: str | None = None, *, text: Collection[str] = ()) -> tuple["pl.DataFrame", str]:
+def read_table(
+    path: Path, id_column: str | None = None, *, text: Collection[str] = (), notes: list[str] | None = None
+) -> tuple["pl.DataFrame", str]:
     """Return the table and the SHA-256 of the file as it lies on disk.
 
     `id_column` is kept as text, so that ids such as 007 and 7 stay different; so are the columns in
-    `text`, which held text in training and could look like numbers in a few fresh rows.
+    `text`, which held text in training and could look like numbers in a few fresh rows. A column without a
+    name is called by its position, `column1` for the first, and `notes` are told.
     """
     if not path.is_file():
         raise DataError(f"Expected a CSV or Parquet file at {path}, found none: check the path.")
     data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     if data[:4] == b"PAR1":
-        return _headed(_parquet(data, path), path), digest
+        frame = _parquet(data, path)
+        return _headed(frame, _name_all(frame.columns, notes), path), digest
     if data[:2] == b"\x1f\x8b":
         data = _unzipped(data, path)
     if data[:4] == b"PK\x03\x04" or data[:4] == b"\xd0\xcf\x11\xe0":
         raise DataError(f"Expected a CSV or Parquet file, got a spreadsheet or archive: save {path} as CSV.")
     if _JSON.match(data):
         raise DataError(f"Expected a CSV or Parquet file, got JSON at {path}: save it as CSV.")
-    return _csv(data, path, {*text, (id_column or "").strip()}), digest
+    return _csv(data, path, {*text, (id_column or "").strip()}, notes), digest
 
 
 def refuse_repeated_ids(ids: "pl.Series") -> None:
@@ -78,7 +82,7 @@ def _unzipped(data: bytes, path: Path) -> bytes:
         raise DataError(f"Expected a whole gzip file at {path}, got a damaged one: copy it again.") from error
 
 
-def _csv(data: bytes, path: Path, text: Collection[str]) -> "pl.DataFrame":
+def _csv(data: bytes, path: Path, text: Collection[str], notes: list[str] | None) -> "pl.DataFrame":
     import polars as pl
 
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
@@ -89,7 +93,7 @@ def _csv(data: bytes, path: Path, text: Collection[str]) -> "pl.DataFrame":
     except UnicodeDecodeError as error:
         raise DataError(f"Expected UTF-8 text in {path}, got another encoding: save it as UTF-8.") from error
     separator = max(_SEPARATORS, key=lambda mark: len(_cells(header, mark)))
-    names = _cells(header, separator)
+    names = _name_all(_cells(header, separator), notes)
     _refuse_ragged(data, separator, path)
     numbered = [f"c{number}" for number in range(len(names))]
     as_text = [f"c{number}" for number, name in enumerate(names) if name in text]
@@ -106,21 +110,25 @@ def _csv(data: bytes, path: Path, text: Collection[str]) -> "pl.DataFrame":
         why = "another encoding: save it as UTF-8" if "utf-8" in str(error) else "one that cannot be read"
         raise DataError(f"Expected a CSV file of UTF-8 text at {path}, got {why}.") from error
     blank = pl.all_horizontal(pl.all().is_null())
-    return _headed(frame.filter(~blank), path, names)
+    return _headed(frame.filter(~blank), names, path)
 
 
 def _cells(line: str, separator: str) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([line], delimiter=separator), [])]
 
 
-def _headed(frame: "pl.DataFrame", path: Path, names: list[str] | None = None) -> "pl.DataFrame":
-    """Give the columns their names, without blanks around them, and refuse names that cannot work."""
-    names = [name.strip() for name in frame.columns] if names is None else names
-    if "" in names:
-        raise DataError(
-            f"Expected a name for every column of {path}, got none for column {names.index('') + 1}: "
-            "name or remove it (pandas writes its index so, unless told index=False)."
-        )
+def _name_all(header: list[str], notes: list[str] | None) -> list[str]:
+    """Strip blanks from the names; a column without one, such as pandas' index, is called by its position."""
+    names = [name.strip() or f"column{place}" for place, name in enumerate(header, start=1)]
+    unnamed = [name for name, given in zip(names, header, strict=True) if not given.strip()]
+    if notes is not None and unnamed:
+        those = "A column has no name and is" if len(unnamed) == 1 else f"{len(unnamed)} columns have no name and are"
+        notes.append(f"{those} called by position: {_few(unnamed)}; leave out what only counts the rows.")
+    return names
+
+
+def _headed(frame: "pl.DataFrame", names: list[str], path: Path) -> "pl.DataFrame":
+    """Give the columns their names, and refuse names that cannot work."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"Expected different column names in {path}, got {_few(repeated)} more than once: rename one.")

@@ -60,7 +60,8 @@ def table(
     goal = _checked(goal, coding, scaling, missing, test, valid, partition)
     whole("seed", seed)
     _check_parties(parties, partition)
-    frame, digest = read_table(Path(path), id_column)
+    notes: list[str] = []
+    frame, digest = read_table(Path(path), id_column, notes=notes)
     if sha256 is not None and sha256 != digest:
         raise DataError(
             f"Expected {path} with SHA-256 {sha256[:12]}…, got {digest[:12]}…: "
@@ -70,7 +71,6 @@ def table(
     aim = target(frame[label], goal)
     train, held, tested = _rows(aim, test, valid, seed)
 
-    notes: list[str] = []
     free = kept(frame.columns, without, (label, id_column))
     wanted = free
     if isinstance(parties, Mapping):

@@ -86,7 +86,7 @@ def test_few_names_are_quoted_and_a_name_in_brackets_is_a_name(write):
         ("\n\n", "empty file"),
         ("age,visits,default\n", "got none"),
         ("age,age,default\n1,2,3\n", "'age' more than once"),
-        ("age,,default\n1,2,3\n", "none for column 2"),
+        ("age,column1,,column3\n1,2,3,4\n", "'column3' more than once"),
         ("age,visits,default\n1,2,3\n\n4,5\n6\n", "got 2 in line 4 (2 such lines)"),
         ("age,visits,default\n1,2,3,4\n", "Expected 3 fields"),
         ('age,visits,default\n1,"2,3\n', "closed"),
@@ -107,3 +107,22 @@ def test_files_that_cannot_be_read_are_refused_in_words(write, content, words):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     assert "nowhere.csv" in refusal(DataError, lambda: table(tmp_path / "nowhere.csv", label="y"))
     assert "found none" in refusal(DataError, lambda: table(tmp_path, label="y"))
+
+
+def test_a_column_without_a_name_is_called_by_its_position(write):
+    rows = "".join(f"{row},{row * row},a{row % 3},{row % 2},{row % 5}\n" for row in range(ROWS))
+    pandas = write(f",visits,city,default,\n{rows}")
+    task = table(pandas, label="default", parties={"bank": ["column1"], "shop": ["visits", "column5"]})
+    assert [c.name for features in task.features.values() for c in features.columns] == ["column1", "visits", "column5"]
+    assert task.notes[0] == (
+        "2 columns have no name and are called by position: 'column1', 'column5'; leave out what only counts the rows."
+    )
+    index = table(pandas, label="default", without=["column1", "column5"])
+    assert {c.source or c.name for features in index.features.values() for c in features.columns} == {"visits", "city"}
+    assert table(pandas, label="default", id_column="column1").source["id_column"] == "column1"
+
+
+def test_the_index_that_pandas_writes_is_noted(write):
+    rows = "".join(f"{row},{row * row},{row % 2}\n" for row in range(ROWS))
+    task = table(write(f" ,visits,default\n{rows}"), label="default")
+    assert task.notes[0].startswith("A column has no name and is called by position: 'column1';")

@@ -20,7 +20,7 @@ Call = Mapping[str, Any]  # the arguments of a loader, as they go into Task.sour
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRows:
     """Which rows of a file are used, and which of these are for training and test."""
 
     rows: Tensor
@@ -28,7 +28,7 @@ class Kept:
     test: Tensor
 
 
-def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> Kept:
+def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> KeptRows:
     """Apply `limit`: draw so many training rows, and test rows in proportion, class by class."""
     whole("seed", call["seed"])
     limit = call["limit"]
@@ -38,7 +38,7 @@ def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> Kept:
         train = _thin(labels, train, share, call["seed"], "train")
         test = _thin(labels, test, share, call["seed"], "test")
     rows = torch.cat([train, test]).sort().values
-    return Kept(rows, torch.searchsorted(rows, train), torch.searchsorted(rows, test))
+    return KeptRows(rows, torch.searchsorted(rows, train), torch.searchsorted(rows, test))
 
 
 def assemble(
@@ -47,7 +47,7 @@ def assemble(
     features: Mapping[str, Features],
     labels: Tensor,
     classes: Sequence[str],
-    kept: Kept,
+    kept: KeptRows,
     notes: Sequence[str] = (),
 ) -> Task:
     """Make the task; `features` and `labels` hold the kept rows only."""

@@ -57,10 +57,10 @@ def numbers(name: str, column: Text) -> Array:
 
 def class_numbers(table: Mapping[str, Text], name: str, classes: int) -> Array:
     """Read a label column that holds class numbers from 0."""
-    found = numbers(name, take(table, name))
-    if not np.isin(found, np.arange(classes)).all():
+    labels = numbers(name, take(table, name))
+    if not np.isin(labels, np.arange(classes)).all():
         raise DataError(f"Expected whole numbers from 0 to {classes - 1} in column {name!r}.")
-    return found.astype(np.int64)
+    return labels.astype(np.int64)
 
 
 def codes(column: Text) -> tuple[Array, tuple[str, ...]]:

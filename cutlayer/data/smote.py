@@ -21,7 +21,7 @@ def smote(values: Array, labels: Array, rng: np.random.Generator, neighbours: in
     from sklearn.neighbors import NearestNeighbors
 
     counts = np.bincount(labels)
-    made, made_labels = [values], [labels]
+    blocks, block_labels = [values], [labels]
     for code in np.flatnonzero((counts > 0) & (counts < counts.max())):
         own, need = values[labels == code], int(counts.max() - counts[code])
         around = min(neighbours, len(own) - 1)
@@ -31,9 +31,9 @@ def smote(values: Array, labels: Array, rng: np.random.Generator, neighbours: in
             end = near[start, rng.integers(1, around + 1, size=need)]  # the nearest is the row itself
         else:
             end = start
-        made.append(own[start] + rng.random((need, 1)) * (own[end] - own[start]))
-        made_labels.append(np.full(need, code))
-    return np.concatenate(made), np.concatenate(made_labels)
+        blocks.append(own[start] + rng.random((need, 1)) * (own[end] - own[start]))
+        block_labels.append(np.full(need, code))
+    return np.concatenate(blocks), np.concatenate(block_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def resample(values: Array, labels: Array, *, mode: str, scaled: bool, test: flo
     if mode == "none":
         return Resampled(values, labels, (train, held), _scaling(scaled, "training rows"))
     more, more_labels = smote(values[train.numpy()], labels[train.numpy()], rng)
-    made = torch.arange(len(labels), len(labels) + len(more) - len(train))
+    synthetic = torch.arange(len(labels), len(labels) + len(more) - len(train))
     values = np.concatenate([values, more[len(train) :]])
     labels = np.concatenate([labels, more_labels[len(train) :]])
     order = "SMOTE on training rows only: the test part keeps its class shares"
-    return Resampled(values, labels, (torch.cat([train, made]), held), (order, *_scaling(scaled, "training rows")))
+    return Resampled(values, labels, (torch.cat([train, synthetic]), held), (order, *_scaling(scaled, "training rows")))
 
 
 def _scaling(scaled: bool, rows: str) -> tuple[str, ...]:

@@ -55,9 +55,9 @@ def locate(*files: File) -> Path | None:
 
 def find(*files: File) -> Path:
     """Return where the first of these files lies; download the first that has an address if none does."""
-    found = locate(*files)
-    if found is not None:
-        return found
+    path = locate(*files)
+    if path is not None:
+        return path
     offered = next((file for file in files if file.url), None)
     if offered is None:
         raise DataError(_missing(files, ""))
@@ -161,9 +161,9 @@ def _stream(response: IO[bytes], out: IO[bytes], most: int) -> str:
     return digest.hexdigest()
 
 
-def _same_sum(expected: str, found: str) -> None:
-    if expected != found:
-        raise ValueError(f"expected sha256 {expected}, got {found}")
+def _same_sum(expected: str, actual: str) -> None:
+    if expected != actual:
+        raise ValueError(f"expected sha256 {expected}, got {actual}")
 
 
 def _missing(files: tuple[File, ...], also: str) -> str:

@@ -161,8 +161,8 @@ def between_parties(related: _Array, owner: _Array) -> float:
 
 def _nearest(related: _Array, starts: Sequence[_Array], target: float) -> _Array:
     """Swap columns between parties until the mean correlation across parties is nearest the target."""
-    found = [_swap_towards(related, start, target) for start in starts]
-    return min(found, key=lambda owner: abs(between_parties(related, owner) - target))
+    owners = [_swap_towards(related, start, target) for start in starts]
+    return min(owners, key=lambda owner: abs(between_parties(related, owner) - target))
 
 
 def _swap_towards(related: _Array, start: _Array, target: float) -> _Array:

@@ -124,7 +124,7 @@ def lenet_bottom(features: Features, width: int, *, batch_norm: bool = True, fla
 
 
 def lenet_top(inputs: int, outputs: int, *, maps: int = 16) -> nn.Module:
-    """The rest of LeNet, for square maps of one `--bottom lenet:flat=false` (FedAdOb)."""
+    """The rest of LeNet, for the square maps that `--bottom lenet:flat=false` sends (FedAdOb)."""
     return LeNetTop(shape_of_maps(inputs, maps, "lenet"), outputs)
 
 

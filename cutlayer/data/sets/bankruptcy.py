@@ -1,4 +1,4 @@
-"""Taiwan company bankruptcy: 95 financial ratios of 6,819 companies, of which 220 failed."""
+"""Taiwan company bankruptcy: 95 financial ratios of 6,819 companies; 220 of them failed."""
 
 import numpy as np
 
@@ -36,10 +36,18 @@ def bankruptcy(
     call = dict(locals())
     raw = parse(read(_FILE))
     BANKRUPTCY.check(*raw.values.shape)
-    made = resample(raw.values, raw.labels, mode=smote, scaled=scaled, test=0.3, seed=seed)
+    resampled = resample(raw.values, raw.labels, mode=smote, scaled=scaled, test=0.3, seed=seed)
     shares = by_rounded_share(len(raw.names), parties)
     return assemble_table(
-        BANKRUPTCY, call, made.values, raw.names, made.labels, raw.classes, shares, made.parts, made.notes
+        BANKRUPTCY,
+        call,
+        resampled.values,
+        raw.names,
+        resampled.labels,
+        raw.classes,
+        shares,
+        resampled.parts,
+        resampled.notes,
     )
 
 

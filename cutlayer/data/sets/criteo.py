@@ -97,12 +97,14 @@ def _hashvfl(call: Call, table: dict[str, Text]) -> Task:
     counts = np.stack([numbers(name, filled[name][0][whole]) for name in _COUNTS], axis=1)
     coded = [codes(filled[name][0][whole])[0] for name in _HASHVFL[len(_COUNTS) :]]
     values = np.concatenate([min_max(counts), np.stack(coded, axis=1)], axis=1)
-    made = resample(
+    resampled = resample(
         values, _labels(table)[whole], mode=call["smote"], scaled=call["scaled"], test=0.3, seed=call["seed"]
     )
-    notes = (_SAMPLE, "missing cells filled from below; counts min-max scaled over all rows", *made.notes)
+    notes = (_SAMPLE, "missing cells filled from below; counts min-max scaled over all rows", *resampled.notes)
     shares = by_rounded_share(len(_HASHVFL), call["parties"])
-    return assemble_table(CRITEO, call, made.values, _HASHVFL, made.labels, _CLASSES, shares, made.parts, notes)
+    return assemble_table(
+        CRITEO, call, resampled.values, _HASHVFL, resampled.labels, _CLASSES, shares, resampled.parts, notes
+    )
 
 
 def _vflrecon(call: Call, table: dict[str, Text]) -> Task:
@@ -148,8 +150,8 @@ def _imbalanced(labels: Array, ratio: int, rng: np.random.Generator) -> Array:
     """Thin out the clicks, or the rest, until there are `ratio` rows without a click per click."""
     at_least("imbalance", ratio, 1)
     clicks, rest = (rng.permutation(np.flatnonzero(labels == code)) for code in (1, 0))
-    some = min(len(clicks), len(rest) // ratio)
-    return np.sort(np.concatenate([clicks[:some], rest[: some * ratio]]))
+    kept = min(len(clicks), len(rest) // ratio)
+    return np.sort(np.concatenate([clicks[:kept], rest[: kept * ratio]]))
 
 
 def _labels(table: dict[str, Text]) -> Array:

@@ -54,11 +54,11 @@ def tfidf_task(call: Call, train: list[tuple[str, str]], test: list[tuple[str, s
     """Make the task from documents."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    both = train + test
-    classes = sorted({group for group, _ in both})
-    labels = torch.tensor([classes.index(group) for group, _ in both])
+    documents = train + test
+    classes = sorted({group for group, _ in documents})
+    labels = torch.tensor([classes.index(group) for group, _ in documents])
     kept = keep_rows(labels, *given_parts(len(train), len(test)), call)
-    matrix: Any = TfidfVectorizer().fit_transform(text for _, text in both)
+    matrix: Any = TfidfVectorizer().fit_transform(text for _, text in documents)
     by_column = matrix[kept.rows.numpy()].tocsc()
     rng = numpy_generator(call["seed"], "data", "newsgroups", "columns")
     shares = at_random(matrix.shape[1], call["parties"], rng)

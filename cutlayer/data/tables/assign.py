@@ -26,11 +26,11 @@ def kept(columns: Sequence[str], without: Sequence[str], used: Collection[str | 
     """The columns that may be inputs: all but those in use as label or id, and those to do without."""
     if isinstance(without, str):
         raise ConfigError(f"Expected without to be a list of columns, got the text {without!r}.")
-    gone = [known(name, columns, f"{name!r} in without") for name in without]
-    for name in gone:
+    left_out = [known(name, columns, f"{name!r} in without") for name in without]
+    for name in left_out:
         if name in used:
             raise ConfigError(f"Expected inputs to do without, got {name!r}, the label or id column: take it out.")
-    return [name for name in columns if name not in used and name not in gone]
+    return [name for name in columns if name not in used and name not in left_out]
 
 
 def named(
@@ -39,14 +39,14 @@ def named(
     """Check the user's own list of columns per party."""
     holder: dict[str, str] = {}
     held: dict[str, list[str]] = {}
-    for party, wanted in parties.items():
+    for party, names in parties.items():
         if not party.strip():
             raise ConfigError("Expected a name for every party, got an empty one: name it.")
-        if isinstance(wanted, str):
-            raise ConfigError(f"Expected a list of columns for party {party!r}, got the text {wanted!r}.")
-        if not wanted:
+        if isinstance(names, str):
+            raise ConfigError(f"Expected a list of columns for party {party!r}, got the text {names!r}.")
+        if not names:
             raise ConfigError(f"Expected at least one column for party {party!r}, got none: give it one.")
-        held[party] = [known(name, columns, f"{name!r} of party {party!r}") for name in wanted]
+        held[party] = [known(name, columns, f"{name!r} of party {party!r}") for name in names]
         for name in held[party]:
             _refuse_use(name, party, label, id_column)
             if name in holder:

@@ -1,6 +1,6 @@
 """Columns of a user's table: what each holds, what in it is missing, and what cannot be used.
 
-In training, what a column holds is told from all of its values (`clean`). Fresh rows are read as what
+In training, what a column holds is decided by all of its values (`clean`). Fresh rows are read as what
 the training found (`as_trained`): a handful of rows could look like something else.
 """
 

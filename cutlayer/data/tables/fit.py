@@ -28,7 +28,7 @@ def fit_column(
     codes = column.codes(series)
     seen = codes[train]
     column = replace(column, fill=_fill(column.kind, seen[~np.isnan(seen)]))
-    _tell(column, series, codes, notes)
+    _note(column, series, codes, notes)
     values = np.where(np.isnan(codes), column.fill, codes)
     seen = values[train]
     if seen.min() == seen.max():
@@ -52,8 +52,8 @@ def _recognised(series: "pl.Series", train: _Array) -> FittedColumn:
     if held is not Holds.TEXT:
         return FittedColumn(series.name, ColumnKind.NUMERIC, held)
     refuse_text(series, distinct)
-    found = series.fill_null(MISSING_LEVEL).gather(train).unique().to_list()
-    levels = sorted(found, key=lambda level: (level == MISSING_LEVEL, level))
+    seen = series.fill_null(MISSING_LEVEL).gather(train).unique().to_list()
+    levels = sorted(seen, key=lambda level: (level == MISSING_LEVEL, level))
     return FittedColumn(series.name, ColumnKind.CATEGORICAL, held, tuple(levels))
 
 
@@ -75,7 +75,7 @@ def _scale(seen: _Array, scaling: str) -> tuple[float, float]:
     return float(start), float(span) if span > 0 else 1.0
 
 
-def _tell(column: FittedColumn, series: "pl.Series", codes: _Array, notes: list[str]) -> None:
+def _note(column: FittedColumn, series: "pl.Series", codes: _Array, notes: list[str]) -> None:
     """Note what a reader of results must know: filled gaps, unseen levels, and numbers that could be ids."""
     gaps = series.null_count()
     if column.kind is ColumnKind.CATEGORICAL:

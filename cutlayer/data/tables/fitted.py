@@ -61,20 +61,20 @@ class FittedTable:
             raise DataError("Expected training rows to fit the table on, got none.")
         if missing == "refuse":
             refuse_missing(table)
-        made: list[FittedColumn] = []
+        columns: list[FittedColumn] = []
         same: list[str] = []
         first: dict[object, str] = {}
         for series in table:
-            found = fit_column(series, train, scaling, notes)
-            if found is None:
+            fitted = fit_column(series, train, scaling, notes)
+            if fitted is None:
                 continue
-            column, values = found
-            made.append(column)
+            column, values = fitted
+            columns.append(column)
             twin = first.setdefault((column.kind, tuple(map(str, column.levels)), values.tobytes()), column.name)
             if twin != column.name:
                 same.append(f"Columns {twin!r} and {column.name!r} hold identical values; both were kept.")
         notes += same
-        return replace(empty, columns=tuple(made))
+        return replace(empty, columns=tuple(columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class FittedTable:
     @property
     def inputs(self) -> tuple[Column, ...]:
         """The inputs that the columns become."""
-        return tuple(one for column in self.columns for one in column.inputs(self.coding))
+        return tuple(described for column in self.columns for described in column.inputs(self.coding))
 
     def only(self, names: Sequence[str]) -> "FittedTable":
         """The encoding of some columns, in the order of their names: one party's part."""
@@ -98,15 +98,15 @@ class FittedTable:
 
     def features(self, frame: "pl.DataFrame") -> Features:
         """Encode rows, seen or fresh, (n, width) float32; refuse what training would have read otherwise."""
-        series = self._held(frame)
-        blocks = [column.apply(one, self.coding) for column, one in zip(self.columns, series, strict=True)]
-        none = np.empty((frame.height, 0), dtype=np.float32)
-        return Features(torch.from_numpy(np.concatenate([none, *blocks], axis=1)), self.inputs)
+        pairs = zip(self.columns, self._held(frame), strict=True)
+        blocks = [column.apply(series, self.coding) for column, series in pairs]
+        no_columns = np.empty((frame.height, 0), dtype=np.float32)  # so that a table of constants works too
+        return Features(torch.from_numpy(np.concatenate([no_columns, *blocks], axis=1)), self.inputs)
 
     def numbers(self, frame: "pl.DataFrame") -> _Array:
         """One number per cell, (n, columns) float64: filled, categories as codes, not scaled."""
         pairs = zip(self.columns, self._held(frame), strict=True)
-        return np.stack([column.numbers(one) for column, one in pairs], axis=1)
+        return np.stack([column.numbers(series) for column, series in pairs], axis=1)
 
     def _held(self, frame: "pl.DataFrame") -> list["pl.Series"]:
         """The columns as they were in training."""
@@ -135,10 +135,10 @@ class FittedTable:
         try:
             if set(saved) != _FIELDS or saved["version"] != _VERSION:
                 raise ValueError("another version, or fields too few or too many")
-            made = tuple(FittedColumn.from_json(column) for column in saved["columns"])
-            if len({column.name for column in made}) != len(made):
+            columns = tuple(FittedColumn.from_json(column) for column in saved["columns"])
+            if len({column.name for column in columns}) != len(columns):
                 raise ValueError("a column twice")
-            return cls(made, saved["coding"], saved["missing"])
+            return cls(columns, saved["coding"], saved["missing"])
         except (KeyError, TypeError, ValueError, OverflowError, ConfigError) as error:
             raise DataError(
                 "Expected the encoding of a table as cutlayer saved it, got another or a damaged one: "

@@ -1,6 +1,6 @@
 """Read a user's CSV or Parquet file and refuse, in one sentence, what would be misread.
 
-The format is told from the first bytes, not from the file's name. Polars fills a short line with
+The format is read from the first bytes, not from the file's name. Polars fills a short line with
 missing values and renames a repeated header without a word, so both are checked here first.
 """
 
@@ -34,7 +34,7 @@ def read_table(
 
     `id_column` is kept as text, so that ids such as 007 and 7 stay different; so are the columns in
     `text`, which held text in training and could look like numbers in a few fresh rows. A column without a
-    name is called by its position, `column1` for the first, and `notes` are told.
+    name is called by its position, `column1` for the first, which `notes` then say.
     """
     if not path.is_file():
         raise DataError(f"Expected a CSV or Parquet file at {path}, found none: check the path.")

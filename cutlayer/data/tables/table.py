@@ -13,7 +13,7 @@ from cutlayer.data.tables.assign import divided, kept, known, named
 from cutlayer.data.tables.columns import clean
 from cutlayer.data.tables.fitted import FittedTable
 from cutlayer.data.tables.read import read_table, refuse_repeated_ids
-from cutlayer.data.tables.target import Target, target
+from cutlayer.data.tables.target import LabelColumn, target
 from cutlayer.data.task import Goal, Task
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import generator, numpy_generator
@@ -198,7 +198,7 @@ def _special(frame: "pl.DataFrame", path: str | Path, label: str, id_column: str
     return label, id_column
 
 
-def _rows(aim: Target, test: float, valid: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _rows(aim: LabelColumn, test: float, valid: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Training, validation and test rows; validation is drawn from what the test left."""
     stratify = aim.goal is not Goal.REGRESSION
     train, tested = split_rows(aim.labels, test, generator(seed, "table", "test"), stratify)

@@ -17,7 +17,7 @@ MANY = 20  # more different values than this, with decimals, are a quantity and 
 
 
 @dataclass(frozen=True)
-class Target:
+class LabelColumn:
     """Labels as a task holds them."""
 
     labels: Tensor
@@ -25,7 +25,7 @@ class Target:
     classes: tuple[str, ...]
 
 
-def target(series: "pl.Series", goal: Goal | None) -> Target:
+def target(series: "pl.Series", goal: Goal | None) -> LabelColumn:
     """Tell classes from quantities; number the classes in sorted order and keep their names."""
     import polars as pl
 
@@ -52,11 +52,11 @@ def target(series: "pl.Series", goal: Goal | None) -> Target:
         )
     decimals = series.dtype.is_float() and bool((series != series.floor()).any())
     if goal is Goal.REGRESSION or (goal is None and decimals and distinct > MANY):
-        return Target(torch.from_numpy(series.cast(pl.Float32).to_numpy().copy()), Goal.REGRESSION, ())
+        return LabelColumn(torch.from_numpy(series.cast(pl.Float32).to_numpy().copy()), Goal.REGRESSION, ())
     return _classes(series, goal)
 
 
-def _classes(series: "pl.Series", goal: Goal | None) -> Target:
+def _classes(series: "pl.Series", goal: Goal | None) -> LabelColumn:
     import polars as pl
 
     counts = series.value_counts(name="count").sort(series.name)
@@ -76,8 +76,8 @@ def _classes(series: "pl.Series", goal: Goal | None) -> Target:
             "pass goal='multiclass'."
         )
     codes = series.replace_strict(values, pl.Series(range(len(values))), return_dtype=pl.Int64)
-    found = goal or (Goal.BINARY if len(values) == 2 else Goal.MULTICLASS)
-    return Target(torch.from_numpy(codes.to_numpy().copy()), found, tuple(map(_named, values.to_list())))
+    goal = goal or (Goal.BINARY if len(values) == 2 else Goal.MULTICLASS)
+    return LabelColumn(torch.from_numpy(codes.to_numpy().copy()), goal, tuple(map(_named, values.to_list())))
 
 
 def _named(value: object) -> str:

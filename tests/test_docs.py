@@ -3,6 +3,7 @@
 import csv
 import importlib
 import inspect
+import pkgutil
 import random
 import re
 import shlex
@@ -222,6 +223,13 @@ def test_files_that_are_named_are_there():
         if not (ROOT / path).exists() and not (ROOT / "cutlayer" / path).exists()
     ]
     assert missing == []
+
+
+def test_names_of_the_package_lead_somewhere():
+    named = {f"cutlayer{rest}" for page in PAGES for rest in re.findall(r"`cutlayer((?:\.\w+)+)", page.read_text())}
+    assert len(named) > 5
+    for dotted in sorted(named):
+        pkgutil.resolve_name(dotted)
 
 
 def test_every_page_is_in_the_index():

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 import cutlayer as cl
-from cutlayer.attacks.tools.binary.seen import entered
+from cutlayer.attacks.tools.binary.visible import entered
 from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum

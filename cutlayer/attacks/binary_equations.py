@@ -1,6 +1,6 @@
 """Binary equations: read a party's 0/1 columns out of its linear messages, by trying every choice of bits."""
 
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import torch
 from torch import Generator
@@ -8,7 +8,7 @@ from torch import Generator
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.binary.enumeration import BITS, binary_vectors
-from cutlayer.attacks.tools.binary.seen import Visible, columns, known_span, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.visible import Visible, columns, known_span, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, DataError, Inapplicable
 from cutlayer.view import View
@@ -25,10 +25,11 @@ class BinaryEquations(Attack):
     `centred` covers a bias and columns coded by any two values; a column and its complement are then
     one. `tolerance` is how far an entry may be from 0 or 1 (1e-6 for messages in float64). `rank` is the
     dimension of the span if the messages' singular values do not tell. `visible`: see
-    `cutlayer.attacks.tools.binary.seen.messages`. A constant column is not a finding.
+    `cutlayer.attacks.tools.binary.visible.messages`. A constant column is not a finding.
 
     Sees: the victim's embeddings of all rows, as predicted after training.
     Needs: a linear bottom; the number of the victim's columns.
+    Cost: 0.6 s on bank, credit, mushroom and nursery, 2 s at 2^32 candidates (results/binary).
     Specification: binary-reconstruction, section 2.
     Paper: Ye et al., Feature Reconstruction Attacks and Countermeasures of DNN training in Vertical
     Federated Learning (arXiv:2210.06771), Algorithm 1.
@@ -49,7 +50,7 @@ class BinaryEquations(Attack):
         if tolerance >= 0.5:
             raise ConfigError(f"Expected tolerance={tolerance} to be below 0.5, where 0 and 1 part.")
         at_least("rank", 1 if rank is None else rank, 1)
-        one_of("visible", visible, ("each", "sum", "all"))
+        one_of("visible", visible, get_args(Visible))
         self.centred = centred
         self.tolerance = tolerance
         self.rank = rank

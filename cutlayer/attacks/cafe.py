@@ -25,7 +25,7 @@ Layers = list[tuple[str, nn.Module]]
 
 
 class Cafe(Attack):
-    """Catastrophic data leakage, from the gradients of the victim's weights.
+    """Read rows off the gradients of the victim's weights, layer by layer, and search for the rest.
 
     The gradient of a linear layer's weights is V^T U, for its inputs U and for V, each row's gradient at its outputs.
     Where the bottom ends in such a layer, the label party sent V itself (the paper's server does not see the cut and

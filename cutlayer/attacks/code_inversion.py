@@ -17,7 +17,7 @@ from cutlayer.view import Manifest, View
 
 
 class CodeInversion(Attack):
-    """HashVFL's own reconstruction attack: one picture per class code.
+    """Search for the picture behind each class's target code (HashVFL's own reconstruction attack).
 
     Minimises MSE(f(x), o) + tv * TV(x) + l2 * mean(x^2) with the victim's bottom f up to what
     precedes Sign, batch norm in evaluation mode; all classes and `restarts` at once, keeping for each

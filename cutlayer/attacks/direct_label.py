@@ -22,6 +22,7 @@ class DirectLabel(Attack):
 
     Sees: the gradients that the label party sent in the last kept epoch.
     Needs: nothing else; embeddings with one number for each class.
+    Cost: milliseconds (results/vflrecon).
     Specification: baselines, section 1.
     Paper: Fu et al., Label Inference Attacks Against Vertical Federated Learning (USENIX Security 2022).
     """

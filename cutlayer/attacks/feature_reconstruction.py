@@ -1,4 +1,4 @@
-"""Reconstruction of features (VFLRecon): learn on shadow data what one's own records say about others' columns."""
+"""Reconstruction of features (VFLRecon): learn on shadow data what a party's records say about others' columns."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from cutlayer.view import View
 
 
 class FeatureReconstruction(Practised):
-    """A network from a party's own records of a training step to another party's rows.
+    """Learn on shadow data what a party's own records of a training step say about another party's rows.
 
     As `reconstruction`, but for columns: 800-500-100, squared error, a linear end. What own columns alone say
     about the victim's is the baseline, and hard to beat. Settings (`runs`, `epochs`, `rounds`, `rate`,
@@ -18,6 +18,7 @@ class FeatureReconstruction(Practised):
 
     Sees: the gradients of the first epoch, and its own past.
     Needs: `shadow` complete rows that are not trained on; with start=shared everyone's first weights.
+    Cost: half a minute on a GPU, 1 minute on a CPU, with 20 rehearsals on 1,000 shadow rows (results/vflrecon).
     Specification: vflrecon, section 2.
     Paper: Zhu et al., Vulnerabilities of Data Protection in Vertical Federated Learning Training and
     Countermeasures, Algorithm 1.

@@ -32,7 +32,7 @@ COPIES = 100  # of each number of a guess, which count as well: activations, and
 
 
 class GradientInversion(Attack):
-    """What the server of horizontal learning can see in a client's gradient (FedAdOb's WGI and BGI).
+    """Search for the rows behind a client's gradient, as the server of horizontal learning can (FedAdOb's WGI and BGI).
 
     A batch of guessed rows goes through the model with the weights that the client was sent, and the guess is changed
     until its gradient is like the one that came back. `method=dlg`: squared distance, L-BFGS (Zhu et al.); with
@@ -53,6 +53,8 @@ class GradientInversion(Attack):
     Sees: the last `messages` updates that the client sent, and the weights that it was sent before each; a bottom of
     its own was nearest then to the one that is known.
     Needs: gradients, not weights after many steps; the number of rows behind an update; the shape of a row.
+    Cost: 20 to 40 s on MNIST on a CPU, 2 minutes on CIFAR-10 on a GPU, for 10 messages and 1,000 steps
+    (results/fedadob-horizontal).
     Specification: baselines, section 5; fedadob, section 4.
     Paper: Zhu et al., Deep Leakage from Gradients (NeurIPS 2019); Geiping et al., Inverting Gradients (NeurIPS 2020).
     """

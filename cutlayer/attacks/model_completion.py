@@ -1,4 +1,4 @@
-"""Model completion: put a small head on one's own trained bottom and teach it a few known labels."""
+"""Model completion: put a small head on a trained bottom and teach it a few known labels."""
 
 import copy
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SHRINK = 0.02
 
 
 class ModelCompletion(Attack):
-    """Passive model completion, PMC.
+    """Put a small head on the attacker's own trained bottom and teach it a few known labels (PMC).
 
     The bottom was trained by the true labels, so its outputs already sort by class, and a head
     (batch norm, ReLU, linear with weights that start at 1) needs few labels to name them.
@@ -44,6 +44,7 @@ class ModelCompletion(Attack):
 
     Sees: no message at all; with on=messages, its own, in a prediction pass over the training rows.
     Needs: its own trained bottom and columns, and `labels` labelled training rows.
+    Cost: 7 s on MNIST on a CPU, 17 s with `ssl` (results/fedadob).
     Specification: baselines, section 1.
     Paper: Fu et al., Label Inference Attacks Against Vertical Federated Learning (USENIX
     Security 2022).

@@ -1,4 +1,4 @@
-"""Nearest code: where target codes are shared, a party's own codes say the labels to the party itself."""
+"""Nearest code: where target codes are shared, a party's own codes tell it the labels."""
 
 from typing import ClassVar
 

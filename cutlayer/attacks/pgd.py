@@ -1,4 +1,4 @@
-"""PGD: change what one party submits, a step at a time, until the label party predicts what one wants."""
+"""PGD: change what one party submits, a step at a time, until the label party predicts the class it wants."""
 
 import copy
 from typing import ClassVar, Literal
@@ -18,7 +18,7 @@ from cutlayer.view import Manifest, View
 
 
 class PGD(Attack):
-    """Projected gradient descent on one party's embedding, to bring about class `wanted`.
+    """Change one party's embedding by projected gradient descent until the label party predicts class `wanted`.
 
     e <- e - step * sign(gradient of the cross-entropy with `wanted`), `iterations` times; e - e0 is clipped to
     [-bound, bound] each time (`step`, `bound`); where all messages are codes, e is then put through Sign, with

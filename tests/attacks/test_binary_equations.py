@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cutlayer.attacks import BinaryEquations
-from cutlayer.attacks.tools.binary.seen import columns, messages, not_own, with_own
+from cutlayer.attacks.tools.binary.visible import columns, messages, not_own, with_own
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Hints
 from tests.helpers.linear_view import ROWS, bits, columns_found, linear_view

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cutlayer.attacks.grn import Grn
-from cutlayer.attacks.tools.binary.seen import entered, opened_to
+from cutlayer.attacks.tools.binary.visible import entered, opened_to
 from cutlayer.attacks.tools.reading import latest
 from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sparse import SparseRows

@@ -43,16 +43,16 @@ def binary_vectors(span: Span, *, tolerance: float = 1e-2, progress: Progress = 
     """
     refuse_too_many(span.rank)
     matrix = _candidates(span)
-    found = np.empty(0, dtype=np.int64)
+    numbers = np.empty(0, dtype=np.int64)
     for candidates in _screened(matrix, _check_rows(matrix, tolerance), tolerance, progress):
         for part in np.array_split(candidates, 1 + len(candidates) // MOST):
-            found = np.concatenate([found, _confirmed(matrix, part, tolerance)])
-            if len(found) > MOST:
+            numbers = np.concatenate([numbers, _confirmed(matrix, part, tolerance)])
+            if len(numbers) > MOST:
                 raise DataError(
                     f"Expected at most {MOST} binary vectors, the span has more: columns of a one-hot group add up "
                     "to further ones; use binary-search, which reports the group."
                 )
-    solutions = _bits(matrix, found)
+    solutions = _bits(matrix, numbers)
     if span.centred:
         excess = 2 * solutions.sum(axis=0) - len(solutions)
         solutions ^= (excess > 0) | ((excess == 0) & solutions[0])

@@ -32,13 +32,13 @@ def integer_columns(span: Span, rng: np.random.Generator) -> Floats:
         raise ConfigError(f"Expected rank={span.rank} to be below {MOST} for a lattice; use method='auto'.")
     pivots = pivot_rows(basis)
     implied = np.linalg.solve(basis[pivots].T, basis.T).T  # rows x size: values everywhere from those on the pivots
-    others = np.setdiff1d(np.arange(rows), pivots)
-    some = rng.permutation(others)[: round(FURTHER * size)]
+    rest = np.setdiff1d(np.arange(rows), pivots)
+    further = rng.permutation(rest)[: round(FURTHER * size)]
     for scale in SCALES:
-        found = _whole(_reduced(implied[some], scale)[:, :size], implied)
-        if found.shape[1] > 1:  # more than the constant
-            return found
-    return found
+        columns = _whole(_reduced(implied[further], scale)[:, :size], implied)
+        if columns.shape[1] > 1:  # more than the constant
+            return columns
+    return columns
 
 
 def _reduced(implied: Floats, scale: int) -> Floats:

@@ -28,16 +28,16 @@ def gather(points: Singles, pull: Singles) -> tuple[Singles, Singles]:
     return scaled.T @ points, points.T @ pull
 
 
-def fit(points: Singles, steps: int, found: Singles, clock: Clock) -> Singles:
+def fit(points: Singles, steps: int, known: Singles, clock: Clock) -> Singles:
     """Eigenvectors of A, those of the largest eigenvalues first, after so many steps of FISTA with restarts.
 
-    What A has along the found directions costs AWAY, so that other columns come to the fore. To fit in their
-    complement instead would be wrong: columns that correlate with found ones have more than two values there.
+    What A has along the known directions costs AWAY, so that other columns come to the fore. To fit in their
+    complement instead would be wrong: columns that correlate with known ones have more than two values there.
     """
     size = points.shape[1]
     weight = weights(points)
     rate = np.float32(1 / _steepest(points, weight))
-    away = np.float32(AWAY) * found @ found.T
+    away = np.float32(AWAY) * known @ known.T
     matrix = np.eye(size, dtype=np.float32) / size
     vector = np.zeros(size, np.float32)
     ahead, ahead_vector, momentum = matrix, vector, 1.0

@@ -78,8 +78,8 @@ def threshold(values: Floats, share: float) -> float:
     return float(signal**0.5 * (low + high) / 2 + share / (signal**0.5 * (high - low)) * odds)
 
 
-class Rough:
-    """Found columns under noise: what a Ledger is where messages are exact. Takes what moments call two-valued."""
+class NoisyCatalogue:
+    """The columns found under noise: lists what moments call two-valued, where a `Catalogue` tests exactly."""
 
     def __init__(self, points: Floats, shares: Floats) -> None:
         self.points = points
@@ -106,9 +106,9 @@ class Rough:
 
     @property
     def columns(self) -> Bits:
-        """What was found, a row each; the first row of the data is always 0."""
-        found = [self._bits(direction) for direction in self.directions.T]
-        return np.array(found, dtype=np.bool_).reshape(len(found), len(self.points))
+        """The columns found, a row each; the first row of the data is always 0."""
+        bits = [self._bits(direction) for direction in self.directions.T]
+        return np.array(bits, dtype=np.bool_).reshape(len(bits), len(self.points))
 
     def complement(self) -> Floats:
         """An orthonormal basis of all that is orthogonal to the found directions."""

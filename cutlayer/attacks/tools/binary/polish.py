@@ -57,7 +57,7 @@ def climb(points: Singles, directions: Singles, rule: Rule) -> Singles:
         directions = unit(directions)
         total, third = np.zeros_like(directions), np.zeros_like(skewness)
         for start in range(0, len(points), BLOCK):
-            part, some = points[start : start + BLOCK], weight[start : start + BLOCK]
+            part, counts = points[start : start + BLOCK], weight[start : start + BLOCK]
             values = part @ directions
             if rule == "skewness":
                 total += part.T @ np.square(values)
@@ -65,8 +65,8 @@ def climb(points: Singles, directions: Singles, rule: Rule) -> Singles:
                 total += part.T @ (values > 1).astype(np.float32)
             else:
                 error = np.square(values) - skewness * values - 1
-                third += (some * np.square(values) * values).sum(axis=0)
-                total += part.T @ (some * error * (2 * values - skewness))
+                third += (counts * np.square(values) * values).sum(axis=0)
+                total += part.T @ (counts * error * (2 * values - skewness))
         if rule == "relation":  # across, not along, the direction
             total = directions - (total - directions * (total * directions).sum(axis=0)) / 2
         directions, skewness = total, third

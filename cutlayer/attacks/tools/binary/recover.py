@@ -1,4 +1,4 @@
-"""Recover: every two-valued column in the span of linear messages, in polynomial time, with what is known of the rest.
+"""Recover: every two-valued column in the span of linear messages, in polynomial time, and how sure that is.
 
 Specification: binary-search, sections 1 to 6.
 """
@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cutlayer._validate import one_of, positive
+from cutlayer.attacks.tools.binary.catalogue import Catalogue
 from cutlayer.attacks.tools.binary.clock import Clock
 from cutlayer.attacks.tools.binary.enumeration import binary_vectors
 from cutlayer.attacks.tools.binary.lattice import integer_columns
-from cutlayer.attacks.tools.binary.ledger import Ledger
-from cutlayer.attacks.tools.binary.noise import Rough, edge
+from cutlayer.attacks.tools.binary.noise import NoisyCatalogue, edge
 from cutlayer.attacks.tools.binary.polish import Bits, Floats
 from cutlayer.attacks.tools.binary.relations import NULL, relations, unknowns
 from cutlayer.attacks.tools.binary.search import Search
@@ -33,13 +33,13 @@ PLAIN = "no two-valued column lies in the span"
 
 @dataclass(frozen=True)
 class Recovered:
-    """Two-valued columns of a span, and how sure one may be that there are no others."""
+    """Two-valued columns of a span, and how sure it is that there are no others."""
 
     columns: Bits  # found x rows, each up to complement, the most certain first
     residuals: Floats  # share of each column's variance that the span leaves open
     certified: bool | None  # True: these are all that exact messages hold. None: others may exist
-    note: str  # what is known, in a sentence
-    method: str  # the way it was found
+    note: str  # what is known about completeness, in a sentence
+    method: str  # the way they were found
     rank: int  # of the centred messages
 
 
@@ -67,13 +67,12 @@ def recover_binary(
     rng = numpy_generator(seed, "binary search")
     if method == "noisy" or noise is not None:
         return _noisy(span, rank, noise, rng, clock)
-    if (
-        method == "auto" and rank is None and span.rank == len(span.values)
-    ):  # no cliff: noise, or no wider than the span
+    no_cliff = span.rank == len(span.values)  # noise, or messages no wider than the span
+    if method == "auto" and rank is None and no_cliff:
         signal = edge(span.values, len(span.basis))
         if signal is not None:
-            found = _exact(span, method, rng, clock) if span.rank <= QUICK else None
-            return found if found and len(found.columns) else _noisy(span, signal, noise, rng, clock)
+            recovered = _exact(span, method, rng, clock) if span.rank <= QUICK else None
+            return recovered if recovered and len(recovered.columns) else _noisy(span, signal, noise, rng, clock)
     return _exact(span, method, rng, clock)
 
 
@@ -88,11 +87,11 @@ def _exact(span: Span, method: Method, rng: np.random.Generator, clock: Clock) -
 
 
 def _enumerated(span: Span) -> Recovered:
-    ledger = _ledger(span)
+    catalogue = _catalogue(span)
     for bits in binary_vectors(span).T:
-        ledger.test(bits)
-    note = f"all 2^{span.rank} candidates were tried" + ("" if len(ledger) else f": {PLAIN}")
-    return _recovered(ledger, _rounding(span) < FINE or None, note, "enumerate", span.rank)
+        catalogue.test(bits)
+    note = f"all 2^{span.rank} candidates were tried" + ("" if len(catalogue) else f": {PLAIN}")
+    return _recovered(catalogue, _rounding(span) < FINE or None, note, "enumerate", span.rank)
 
 
 def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
@@ -109,45 +108,45 @@ def _related(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     known = relations(sample, null)
     clear = known.least > 10 * null
     if not known.nullity:
-        return _recovered(Ledger(points), clear or None, f"nullity 0: {PLAIN}", "null-space", span.rank)
+        return _recovered(Catalogue(points), clear or None, f"nullity 0: {PLAIN}", "null-space", span.rank)
     inside = Span(span.basis @ known.directions, span.values, centred=True)
-    ledger = _ledger(inside)
+    catalogue = _catalogue(inside)
     where = f"{known.nullity} relations confine two-valued columns to {inside.rank} of {span.rank} dimensions"
     if inside.rank <= SMALL:
         try:
             for bits in binary_vectors(inside).T:
-                ledger.test(bits)
+                catalogue.test(bits)
         except DataError:  # more than can be listed
-            ledger = _ledger(inside)
+            catalogue = _catalogue(inside)
         else:
             return _recovered(
-                ledger, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank
+                catalogue, clear or None, f"{where}, and all candidates there were tried", "null-space", span.rank
             )
-    Search(ledger, rng, clock).run()
-    return _recovered(ledger, None, f"{where}; completeness is not certified", "null-space", span.rank)
+    Search(catalogue, rng, clock).run()
+    return _recovered(catalogue, None, f"{where}; completeness is not certified", "null-space", span.rank)
 
 
 def _searched(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Route B: too few rows to solve for relations."""
-    ledger = _ledger(span)
-    Search(ledger, rng, clock).run()
+    catalogue = _catalogue(span)
+    Search(catalogue, rng, clock).run()
     return _recovered(
-        ledger, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank
+        catalogue, None, "columns that were not found may exist: a search proves no absence", "lifted", span.rank
     )
 
 
 def _reduced(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     """Route C: integer columns first, then two-valued ones in their span."""
     whole = integer_columns(span, rng)
-    ledger = _ledger(span)
+    catalogue = _catalogue(span)
     spread = whole[:, np.ptp(whole, axis=0) > 0]
     if spread.shape[1]:
         inside = span_of(spread, centred=True)
         columns = binary_vectors(inside).T if inside.rank <= SMALL else _searched(inside, rng, clock).columns
         for bits in columns:
-            ledger.test(bits)
+            catalogue.test(bits)
     note = f"{spread.shape[1]} integer columns span those found; others may exist"
-    return _recovered(ledger, None, note, "lattice", span.rank)
+    return _recovered(catalogue, None, note, "lattice", span.rank)
 
 
 def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Generator, clock: Clock) -> Recovered:
@@ -158,10 +157,10 @@ def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Gen
     if noise is None and len(variances) == rank:
         raise ConfigError("Expected directions without signal to tell the noise by; give noise= its deviation.")
     level = noise**2 if noise is not None else float(variances[rank:].mean())
-    rough = Rough(span.basis[:, :rank] * rows**0.5, level / variances[:rank])
-    Search(rough, rng, clock).run()
+    catalogue = NoisyCatalogue(span.basis[:, :rank] * rows**0.5, level / variances[:rank])
+    Search(catalogue, rng, clock).run()
     note = f"noise of deviation {level**0.5:.3g}: columns are likely, not exact, and others may exist"
-    return _recovered(rough, None, note, "noisy", rank)
+    return _recovered(catalogue, None, note, "noisy", rank)
 
 
 def _solvable(span: Span, seconds: float) -> bool:
@@ -171,8 +170,8 @@ def _solvable(span: Span, seconds: float) -> bool:
     return count <= SHARE * len(span.basis) and work <= seconds * SPEED
 
 
-def _ledger(span: Span) -> Ledger:
-    return Ledger(span.basis * len(span.basis) ** 0.5)
+def _catalogue(span: Span) -> Catalogue:
+    return Catalogue(span.basis * len(span.basis) ** 0.5)
 
 
 def _rounding(span: Span) -> float:
@@ -181,7 +180,9 @@ def _rounding(span: Span) -> float:
     return float((span.values[span.rank] if wider else FLOAT32 * span.values[0]) / span.values[span.rank - 1])
 
 
-def _recovered(ledger: Ledger | Rough, certified: bool | None, note: str, method: str, rank: int) -> Recovered:
-    residuals = np.array(ledger.residuals, dtype=np.float64)
+def _recovered(
+    catalogue: Catalogue | NoisyCatalogue, certified: bool | None, note: str, method: str, rank: int
+) -> Recovered:
+    residuals = np.array(catalogue.residuals, dtype=np.float64)
     order = np.argsort(residuals, kind="stable")
-    return Recovered(ledger.columns[order], residuals[order], certified, note, method, rank)
+    return Recovered(catalogue.columns[order], residuals[order], certified, note, method, rank)

@@ -112,8 +112,8 @@ def _best(extended: Floats, basis: Floats, select: Select, keep: int) -> Bits:
     kept = np.empty((len(extended), 0), dtype=np.bool_)
     for i in range(0, len(order), BATCH * keep):  # several at a time: float32 may have swapped near ties
         numbers = order[i : i + BATCH * keep]
-        more = extended @ bits_of(numbers, extended.shape[1]).T >= 0.5
-        vectors = np.concatenate([kept, more], axis=1)
+        rounded = extended @ bits_of(numbers, extended.shape[1]).T >= 0.5
+        vectors = np.concatenate([kept, rounded], axis=1)
         kept = vectors[:, _distinct(vectors, distance(basis, vectors, select), keep)]
         if kept.shape[1] == keep:
             break

@@ -55,9 +55,9 @@ def span_of(matrix: Any, *, centred: bool = False, rank: int | None = None) -> S
     _, values, right = np.linalg.svd(triangle, full_matrices=False)
     if not values.size or values[0] <= FLAT * np.abs(mean).max() * len(array) ** 0.5:
         raise DataError("Expected rows that differ, got a matrix of rank zero; all messages are equal, so none tells.")
-    found = _rank(values) if rank is None else rank
-    _check_rank(found, values, len(array), centred)
-    scaled = right[:found].T / values[:found]
+    dimension = _rank(values) if rank is None else rank
+    _check_rank(dimension, values, len(array), centred)
+    scaled = right[:dimension].T / values[:dimension]
     basis = np.concatenate([part @ scaled for part in _parts(array, mean)])
     upper = scipy.linalg.cholesky(basis.T @ basis)
     return Span(scipy.linalg.solve_triangular(upper, basis.T, trans="T").T, values, centred)
@@ -79,7 +79,7 @@ def pivot_rows(basis: Floats) -> NDArray[np.intp]:
 
 
 def _array(matrix: Any) -> NDArray[Any]:
-    """The matrix as it came, float32 or float64, once it is known to be fit for use."""
+    """The matrix as float32 or float64, checked: two dimensions, not empty, finite."""
     array = np.asarray(matrix.detach().cpu() if hasattr(matrix, "detach") else matrix)
     if array.ndim != 2 or not array.size:
         raise DataError(f"Expected a matrix of messages, rows x width, got shape {array.shape}; flatten each row.")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cutlayer.attacks.tools.binary.ledger import Ledger
+from cutlayer.attacks.tools.binary.catalogue import Catalogue
 from cutlayer.attacks.tools.binary.polish import RULES, climb, levels, lloyd, polish, unit
 from cutlayer.attacks.tools.binary.search import separate
 from cutlayer.attacks.tools.binary.span import span_of
@@ -50,25 +50,25 @@ def test_each_rule_leads_to_columns_of_its_frequency(rule, share):
 def test_only_exact_columns_are_written_down():
     columns, bits = table(500, 8, shares=(0.3, 0.5))
     columns[7, 1] = 0.5  # one row of a two-valued column has a third value
-    ledger = Ledger(whitened(columns))
-    ledger.offer(np.random.default_rng(0).standard_normal((8, 200)), steps=20)
-    assert exact(ledger.columns, bits[:1]) == 1 and len(ledger) == ledger.rank == 1
-    assert not ledger.test(np.zeros(500, bool)) and not ledger.test(bits[1])
-    assert ledger.test(~bits[0]) and len(ledger) == 1, "a complement is the same column"
-    assert ledger.complement().T @ ledger.directions == pytest.approx(np.zeros((7, 1)))
+    catalogue = Catalogue(whitened(columns))
+    catalogue.offer(np.random.default_rng(0).standard_normal((8, 200)), steps=20)
+    assert exact(catalogue.columns, bits[:1]) == 1 and len(catalogue) == catalogue.rank == 1
+    assert not catalogue.test(np.zeros(500, bool)) and not catalogue.test(bits[1])
+    assert catalogue.test(~bits[0]) and len(catalogue) == 1, "a complement is the same column"
+    assert catalogue.complement().T @ catalogue.directions == pytest.approx(np.zeros((7, 1)))
 
 
 def test_levels_of_a_group_follow_from_nested_sums():
     level = np.random.default_rng(0).integers(0, 4, 400)
     one_hot = (level[:, None] == np.arange(4)).astype(float)
-    ledger = Ledger(whitened(one_hot))
+    catalogue = Catalogue(whitened(one_hot))
     for member in ((0,), (0, 1), (0, 1, 2)):
-        assert ledger.test(np.isin(level, member))
-    separate(ledger)
-    assert exact(ledger.columns, one_hot.T > 0.5) == 4 and ledger.rank == 3
+        assert catalogue.test(np.isin(level, member))
+    separate(catalogue)
+    assert exact(catalogue.columns, one_hot.T > 0.5) == 4 and catalogue.rank == 3
 
 
 def test_messages_in_float32_keep_true_columns_far_below_the_limit():
     columns, bits = table(2000, 12)
-    ledger = Ledger(whitened(sent(columns)))
-    assert all(ledger.test(b) for b in bits) and max(ledger.residuals) < 1e-9
+    catalogue = Catalogue(whitened(sent(columns)))
+    assert all(catalogue.test(b) for b in bits) and max(catalogue.residuals) < 1e-9

@@ -8,7 +8,7 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attacks import BinaryEquations, BinarySearch, BinaryUnmask
-from cutlayer.attacks.tools.binary.seen import columns, messages, with_own
+from cutlayer.attacks.tools.binary.visible import columns, messages, with_own
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task

@@ -1,4 +1,4 @@
-"""Ledger: the two-valued columns found so far, each tested exactly, on all rows, before it is written down."""
+"""Catalogue: the two-valued columns found so far, each tested exactly, on all rows, before it is listed."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ FEW, MOST = 16, 4  # found columns, in all and per dimension, beyond which mere 
 AT_ONCE = 2_000_000  # values held at a time
 
 
-class Ledger:
+class Catalogue:
     """Found columns in whitened rows, up to complement, and the directions that give them.
 
-    A column is written down only if the span explains all of its variance but `limit`, and no value
+    A column is listed only if the span explains all of its variance but `limit`, and no value
     lies between the levels. Neither a sample of rows nor a float32 estimate ever decides.
     """
 
@@ -36,7 +36,7 @@ class Ledger:
 
     @property
     def columns(self) -> Bits:
-        """What was found, a row each; the first row of the data is always 0."""
+        """The columns found, a row each; the first row of the data is always 0."""
         return np.array(list(self._columns.values()), dtype=np.bool_).reshape(len(self), len(self.points))
 
     def offer(self, directions: Floats, steps: int = 4) -> None:
@@ -51,7 +51,7 @@ class Ledger:
                 self._test(direction)
 
     def test(self, bits: Bits) -> bool:
-        """Whether a column lies in the span; if so it is written down."""
+        """Whether a column lies in the span; if so it is listed."""
         share = bits.mean()
         if not 0 < share < 1:
             return False
@@ -79,12 +79,12 @@ class Ledger:
     def complement(self) -> Floats:
         """An orthonormal basis of all that is orthogonal to the found directions.
 
-        Starts are drawn there; they are polished in the whole space, for other columns need not be
+        Starts are drawn there; they are polished in the whole space, since other columns need not be
         orthogonal to those found.
         """
-        found = self.independent
-        whole, _ = np.linalg.qr(np.column_stack([found, np.eye(len(found))]))
-        return whole[:, found.shape[1] : len(found)]
+        known = self.independent
+        whole, _ = np.linalg.qr(np.column_stack([known, np.eye(len(known))]))
+        return whole[:, known.shape[1] : len(known)]
 
     def _leads_out(self, direction: Floats) -> bool:
         """Whether a direction is more than a combination of those found."""
@@ -99,7 +99,7 @@ class Ledger:
 
 
 def _distinct(directions: Floats, known: Floats) -> Floats:
-    """Those that are neither known nor said twice, up to sign."""
+    """The directions that are neither known nor given twice, up to sign."""
     kept: list[int] = []
     new = np.abs(known.T @ directions).max(axis=0, initial=0) < SAME
     for place in np.flatnonzero(new):

@@ -1,4 +1,4 @@
-"""Seen: which messages a search for binary columns reads, and how many columns are behind them.
+"""Visible: which messages a search for binary columns reads, and how many columns are behind them.
 
 Specification: binary-reconstruction, sections 1 and 6; binary-search, section 7; sfa, section 4.
 """
@@ -91,14 +91,14 @@ def with_own(matrix: Floats, own: Floats | None, behind: int | None = None) -> F
     return np.column_stack([matrix, own * size])
 
 
-def not_own(found: Bits, own: Floats | None) -> Bits:
-    """The findings that do not follow from the attacker's own columns and the all-ones vector alone."""
-    if own is None or not found.size:
-        return found
+def not_own(bits: Bits, own: Floats | None) -> Bits:
+    """The columns that do not follow from the attacker's own columns and the all-ones vector alone."""
+    if own is None or not bits.size:
+        return bits
     known = np.column_stack([np.ones(len(own)), own])
-    vectors = found.astype(np.float64)
+    vectors = bits.astype(np.float64)
     rest = vectors - known @ np.linalg.lstsq(known, vectors)[0]
-    return found[:, (rest**2).sum(axis=0) > OWN * (vectors**2).sum(axis=0)]
+    return bits[:, (rest**2).sum(axis=0) > OWN * (vectors**2).sum(axis=0)]
 
 
 def opened_to(view: View) -> Channel | None:
@@ -120,8 +120,8 @@ def entered(view: View, rows: Tensor) -> Tensor | None:
     bottom = deepcopy(own.bottom)
     device = next(bottom.parameters(), torch.empty(0)).device
     parts = []
-    for some in rows.split(CHUNK):
-        inputs = own.features.index_select(0, some)
+    for part in rows.split(CHUNK):
+        inputs = own.features.index_select(0, part)
         bottom(inputs.to(device))
         parts.append(getattr(bottom, "entered", inputs).to_dense().cpu())
     put = torch.cat(parts).flatten(1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -56,87 +56,104 @@ def table(
     The task's `source` holds these arguments by name, with "table" for the path, as JSON values:
     `table(source.pop("table"), **source)` makes the task again.
     """
+    call = dict(locals())
     _check_words(path, label=label, label_party=label_party, id_column=id_column)
     goal = _checked(goal, coding, scaling, missing, test, valid, partition)
     whole("seed", seed)
     _check_parties(parties, partition)
     notes: list[str] = []
     frame, digest = read_table(Path(path), id_column, notes=notes)
-    if sha256 is not None and sha256 != digest:
-        raise DataError(
-            f"Expected {path} with SHA-256 {sha256[:12]}…, got {digest[:12]}…: "
-            "the table changed since the run; restore it or start a new run."
-        )
+    _check_digest(path, sha256, digest)
     label, id_column = _special(frame, path, label, id_column)
-    aim = target(frame[label], goal)
-    train, held, tested = _rows(aim, test, valid, seed)
-
-    free = kept(frame.columns, without, (label, id_column))
-    wanted = free
-    if isinstance(parties, Mapping):
-        given = named(parties, frame.columns, label, id_column)
-        wanted = [name for names in given.values() for name in names]
-        if both := [name for name in wanted if name not in free]:
-            raise ConfigError(f"Expected {both[0]!r} held by a party or in without, got it in both: remove one.")
-        left_out = [name for name in free if name not in set(wanted)]
-        if left_out:
-            notes.append(f"Left out {len(left_out)} columns that no party holds: {', '.join(left_out)}.")
-    columns = [clean(frame[name]) for name in wanted]
+    labels = target(frame[label], goal)
+    train, held_out, tested = _rows(labels, test, valid, seed)
+    chosen = _chosen(frame.columns, parties, without, label, id_column, notes)
+    columns = [clean(frame[name]) for names in chosen.values() for name in names]
     fitted = FittedTable.fit(columns, train.numpy(), coding=coding, scaling=scaling, missing=missing, notes=notes)
     if not fitted.columns:
         raise DataError(f"Expected columns besides the label {label!r} that vary, got none in {path}.")
     if isinstance(parties, Mapping):
-        held_by = _still_held(given, set(fitted.names))
+        holders = _still_held(chosen, set(fitted.names))
     else:
-        held_by = divided(
+        holders = divided(
             partition,
             2 if parties is None else parties,
             fitted.names,
             fitted.numbers(frame)[train.numpy()],
-            aim.labels[train].numpy(),
+            labels.labels[train].numpy(),
             numpy_generator(seed, "table", "partition"),
             alpha=alpha,
             beta=beta,
         )
-    owner = label_party or next(iter(held_by))
-    if list(held_by) == [owner]:
+    return Task(
+        name=Path(path).name.split(".")[0] or Path(path).name,
+        features={party: fitted.only(names).features(frame) for party, names in holders.items()},
+        labels=labels.labels,
+        label_party=_label_party(label_party, holders),
+        goal=labels.goal,
+        classes=labels.classes,
+        train=train,
+        test=tested,
+        valid=held_out,
+        notes=tuple(notes),
+        source=_source(call, label, id_column, goal, digest),
+    )
+
+
+def _chosen(
+    columns: Sequence[str],
+    parties: Mapping[str, Sequence[str]] | int | None,
+    without: Sequence[str],
+    label: str,
+    id_column: str | None,
+    notes: list[str],
+) -> dict[str, list[str]]:
+    """The input columns: by party as the user named them, or all of them together, to be divided."""
+    free = kept(columns, without, (label, id_column))
+    if not isinstance(parties, Mapping):
+        return {"": free}
+    holders = named(parties, columns, label, id_column)
+    held = [name for names in holders.values() for name in names]
+    if contradictory := [name for name in held if name not in free]:
+        raise ConfigError(f"Expected {contradictory[0]!r} held by a party or in without, got it in both: remove one.")
+    left_out = [name for name in free if name not in set(held)]
+    if left_out:
+        notes.append(f"Left out {len(left_out)} columns that no party holds: {', '.join(left_out)}.")
+    return holders
+
+
+def _label_party(named: str | None, holders: Mapping[str, object]) -> str:
+    """Who holds the labels; there must be another party that holds columns."""
+    owner = named or next(iter(holders))
+    if list(holders) == [owner]:
         raise ConfigError(
             f"Expected a second party, got only {owner!r}, which holds the label: "
             "name another party with columns, or a label_party of its own."
         )
-    return Task(
-        name=Path(path).name.split(".")[0] or Path(path).name,
-        features={party: fitted.only(names).features(frame) for party, names in held_by.items()},
-        labels=aim.labels,
-        label_party=owner,
-        goal=aim.goal,
-        classes=aim.classes,
-        train=train,
-        test=tested,
-        valid=held,
-        notes=tuple(notes),
-        source={
-            "table": str(path),
-            "label": label,
-            "parties": {party: list(names) for party, names in parties.items()}
-            if isinstance(parties, Mapping)
-            else parties,
-            "label_party": label_party,
-            "id_column": id_column,
-            **({"without": list(without)} if without else {}),
-            "goal": goal.value if goal else None,
-            "coding": coding,
-            "scaling": scaling,
-            "missing": missing,
-            "test": test,
-            "valid": valid,
-            "seed": seed,
-            "partition": partition,
-            "alpha": alpha,
-            "beta": beta,
-            "sha256": digest,
-        },
-    )
+    return owner
+
+
+def _source(
+    call: Mapping[str, Any], label: str, id_column: str | None, goal: Goal | None, digest: str
+) -> dict[str, Any]:
+    """The arguments as JSON values, which make the task again; names as the table spells them."""
+    source = {"table": str(call["path"]), **{name: value for name, value in call.items() if name != "path"}}
+    source |= {"label": label, "id_column": id_column, "goal": goal.value if goal else None, "sha256": digest}
+    if isinstance(call["parties"], Mapping):
+        source["parties"] = {party: list(names) for party, names in call["parties"].items()}
+    if not call["without"]:  # the names of results known before stay
+        del source["without"]
+    else:
+        source["without"] = list(call["without"])
+    return source
+
+
+def _check_digest(path: str | Path, expected: str | None, digest: str) -> None:
+    if expected is not None and expected != digest:
+        raise DataError(
+            f"Expected {path} with SHA-256 {expected[:12]}…, got {digest[:12]}…: "
+            "the table changed since the run; restore it or start a new run."
+        )
 
 
 def _checked(
@@ -198,14 +215,14 @@ def _special(frame: "pl.DataFrame", path: str | Path, label: str, id_column: str
     return label, id_column
 
 
-def _rows(aim: LabelColumn, test: float, valid: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def _rows(column: LabelColumn, test: float, valid: float, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Training, validation and test rows; validation is drawn from what the test left."""
-    stratify = aim.goal is not Goal.REGRESSION
-    train, tested = split_rows(aim.labels, test, generator(seed, "table", "test"), stratify)
+    stratify = column.goal is not Goal.REGRESSION
+    train, tested = split_rows(column.labels, test, generator(seed, "table", "test"), stratify)
     if not valid:
         return train, torch.empty(0, dtype=torch.int64), tested
     rng = generator(seed, "table", "valid")
-    kept, held = split_rows(aim.labels[train], valid / (1 - test), rng, stratify)
+    kept, held = split_rows(column.labels[train], valid / (1 - test), rng, stratify)
     return train[kept], train[held], tested
 
 

@@ -7,6 +7,7 @@ is not what this writes.
 """
 
 import inspect
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -171,10 +172,10 @@ def settings(function: Callable[..., object], without: Iterable[str] = ()) -> st
     )
 
 
-def body(thing: Callable[..., object], facts: Iterable[str] = (), without: Iterable[str] = ()) -> str:
+def body(thing: Callable[..., object], facts: Iterable[str] = (), without: Iterable[str] = (), cost: str = "") -> str:
     """What a section says: prose, facts, labelled paragraphs, settings."""
     docstring = read_docstring(thing)
-    labelled = {**docstring.labelled, "Settings": settings(thing, without)}
+    labelled = {"Cost": cost, **docstring.labelled, "Settings": settings(thing, without)}
     if "Specification" in labelled:
         labelled["Specification"] = link_specifications(labelled["Specification"])
     items = [*facts, *(bullet(label, labelled[label]) for label in (*LABELS, "Settings") if labelled.get(label))]
@@ -191,9 +192,12 @@ def attacks() -> Iterator[Section]:
 
 def protecting(package: ModuleType, base: type[Any]) -> Iterator[Section]:
     """Defences or cuts, by what they protect."""
+    measured = json.loads((DOCS.parent / "results" / "bench-defences.json").read_text())
     for name, cls in find(package, base).items():
         protects = read_docstring(cls).labelled.get("Protects", "").partition(";")[0].rstrip(".")
-        yield Section(f"Protect {protects}" if protects else "Others", name, body(cls))
+        ratios = [(key, ratio) for key, ratio in measured.items() if re.split("[:,]", key)[0] == name]
+        cost = "; ".join(f"an epoch takes {ratio:.2f} times as long ({key})." for key, ratio in ratios)
+        yield Section(f"Protect {protects}" if protects else "Others", name, body(cls, cost=cost))
 
 
 def bottoms_and_tops() -> Iterator[Section]:

@@ -49,6 +49,8 @@ class SecureSum(Sum):
     feature parties the gradient of the sum. 128 bits (cutlayer/crypto/parameters.py).
     Does not hide: what the sum says. With its own columns beside it the label party reads every
     two-valued column of the others off it (binary-search). Gradients say labels, as without it.
+    Cost: where the label party's bottom is one layer, the first epoch takes 7.2 times as long as with an open
+    sum and later ones 1.12 times (`cutlayer bench he`).
     Specification: sfa, sections 2 to 4.
     Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
     """

@@ -16,7 +16,6 @@ equations find, asks the neighbours of each message, and corrects the bit where 
 
 import csv
 import io
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,8 +132,7 @@ def findings(run: Run, flip: float | None) -> list[dict[str, Any]]:
     """What the attacks, and the two yardsticks, make of a run."""
     rows = []
     for finding in attack_run(run, read_attacks(ATTACKS)):
-        exact = re.match(r"(\d+) of (\d+) .* (\d+) claimed", finding.detail)
-        counts = dict(zip(("exact", "columns", "claimed"), exact.groups() if exact else (), strict=False))
+        counts = {name: finding.figures[name] for name in ("exact", "columns", "claimed") if name in finding.figures}
         value = {"column_accuracy": finding.value, "commoner_value": finding.baseline}
         rows.append({"attack": finding.attack, **counts, **value, "note": finding.reason})
     victim = run.task.feature_parties[0]

@@ -15,7 +15,6 @@ Deeper bottoms are the feature party's only; the label party's stays linear.
 
 import csv
 import io
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -151,8 +150,7 @@ def findings(run: Run) -> list[dict[str, Any]]:
 
 
 def _row(finding: Finding, control: Finding) -> dict[str, Any]:
-    counted = re.match(r"(\d+) of (\d+) .* (\d+) claimed", finding.detail)
-    counts = dict(zip(("exact", "columns", "claimed"), counted.groups() if counted else (), strict=False))
+    counts = {name: finding.figures[name] for name in ("exact", "columns", "claimed") if name in finding.figures}
     scores = {"column_accuracy": finding.value, "commoner_value": finding.baseline, "silent": control.value}
     return {"attack": finding.attack, **counts, **scores, "seconds": finding.seconds, "note": finding.reason}
 

@@ -30,7 +30,7 @@ def shadow_of(
         given = _only(run.task, rows)
     else:
         _fits(given, run.task)
-    features = {name: _dense(one) for name, one in given.features.items()}
+    features = {name: _dense(held) for name, held in given.features.items()}
     return Shadow(rows, features, given.labels, _rehearser(given, run.plan, parties, shared))
 
 
@@ -99,7 +99,7 @@ def _fits(shadow: Task, task: Task) -> None:
         raise ConfigError(f"Expected shadow data of {', '.join(task.features)}, got {', '.join(shadow.features)}.")
     for name, theirs in task.features.items():
         ours = shadow.features[name]
-        wanted, came = ([column.name for column in one.columns] for one in (theirs, ours))
+        wanted, came = ([column.name for column in held.columns] for held in (theirs, ours))
         if wanted != came or theirs.values.shape[1:] != ours.values.shape[1:]:
             pairs = zip(came, wanted, strict=False)
             odd = next((f"{a!r} in place of {b!r}" for a, b in pairs if a != b), "another number of them")
@@ -116,7 +116,7 @@ def _fits(shadow: Task, task: Task) -> None:
 
 def _prints(task: Task, rows: Tensor) -> set[bytes]:
     """Every row's columns and label as bytes."""
-    parts = [_dense(one)[rows].flatten(1).double() for one in task.features.values()]
+    parts = [_dense(held)[rows].flatten(1).double() for held in task.features.values()]
     both = torch.cat([*parts, task.labels[rows, None].double()], dim=1)
     return {line.tobytes() for line in both.numpy()}
 

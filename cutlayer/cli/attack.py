@@ -45,15 +45,15 @@ def attack(
     record = read_record(run)
     opened = Run.open(run, task_again(record["task"]), Settings.of_json(record["plan"], trust=trust).plan())
     if by and not attack:  # every attack that this party can run
-        chosen = [one for one in chosen if one.by is role_of(opened.task, by)]
+        chosen = [choice for choice in chosen if choice.by is role_of(opened.task, by)]
     elif by:
-        for one in chosen:
-            refuse_role(opened.task, one, by)
+        for choice in chosen:
+            refuse_role(opened.task, choice, by)
     findings = []
     with show.progress_bar("attacking") as progress:
-        for number, one in enumerate(chosen):
-            progress(number, len(chosen), one.name)
-            findings += attack_run(opened, [one], by=by, seed=seed, threads=threads)
+        for number, choice in enumerate(chosen):
+            progress(number, len(chosen), choice.name)
+            findings += attack_run(opened, [choice], by=by, seed=seed, threads=threads)
     rows = [finding.facts() for finding in findings]
     if out is not None:
         Report(rows).save(out)

@@ -113,9 +113,9 @@ def audit(
     if save_study is not None:
         write_text(save_study, study.to_toml(save_study.parent))
         return
-    for one in threat or ():
-        if one not in THREATS:
-            raise ConfigError(f"Expected --threat to be one of {', '.join(THREATS)}, got {one!r}.")
+    for word in threat or ():
+        if word not in THREATS:
+            raise ConfigError(f"Expected --threat to be one of {', '.join(THREATS)}, got {word!r}.")
     wish = Wish(tuple(threat or THREATS), max_accuracy_loss)
     command = "cutlayer " + shlex.join(sys.argv[1:]) if sys.argv[1:2] == ["audit"] else ""
     try:
@@ -141,7 +141,9 @@ def audit(
 
 def _no_finding(record: "Record", threats: tuple[str, ...]) -> str:
     """Why there is nothing to choose by."""
-    failed = [row for row in record.rows if row["status"] == "failed" and row["target"] in threats]
+    from cutlayer.finding import Status
+
+    failed = [row for row in record.rows if row["status"] == Status.FAILED and row["target"] in threats]
     if failed:
         return f"{len(failed)} attacks failed, such as {failed[0]['attack']}: {failed[0]['reason']}"
     return f"no attack on {', '.join(threats)} applies to this study."
@@ -195,15 +197,15 @@ def _study(
 def _show(record: "Record", out: Path, json: bool) -> None:
     from cutlayer.cli import show
     from cutlayer.experiment.choice import options as setups
+    from cutlayer.finding import Target
 
     if json:
         show.dump({"out": str(out), "choice": record.choice, "findings": record.rows, "missing": record.missing})
         return
-    for target in ("labels", "features", "outcome"):
-        found = sorted(setups(record.rows, (target,)), key=lambda option: option.leakage)
+    for target in Target:
         lines = [
             (o.name, f"{100 * o.accuracy:.1f}%", f"{100 * o.leakage:.0f}%", o.worst, "yes" if o.sealed else "no")
-            for o in found
+            for o in sorted(setups(record.rows, (target,)), key=lambda option: option.leakage)
         ]
         columns = ["setup", "model", "worst attack gets", "which", "at its baseline"]
         if lines:

@@ -25,17 +25,17 @@ def compare(
     from cutlayer.report import compare as side_by_side
     from cutlayer.report.record import Record
 
-    made = side_by_side.compare(Record.open(first), Record.open(second))
+    comparison = side_by_side.compare(Record.open(first), Record.open(second))
     if out is not None:
-        write_bytes(out, side_by_side.compare_html(made).encode())
+        write_bytes(out, side_by_side.compare_html(comparison).encode())
     if json:
-        show.dump(made.to_json())
+        show.dump(comparison.to_json())
         return
     columns = ["setup", "attack", "victim", "first", "second", "difference", "intervals meet"]
-    show.table("cells in both", columns, [_line(cell) for cell in made.cells])
-    for table in side_by_side.tables(made)[1:]:
+    show.table("cells in both", columns, [_line(cell) for cell in comparison.cells])
+    for table in side_by_side.tables(comparison)[1:]:
         show.table(table.caption, table.head, [["–" if v is None else v for v in row] for row in table.rows])
-    typer.echo(side_by_side.summary(made) + (f" Page: {out}" if out else ""))
+    typer.echo(side_by_side.summary(comparison) + (f" Page: {out}" if out else ""))
 
 
 def _line(cell: dict[str, Any]) -> list[Any]:

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cutlayer.finding import Status
 from cutlayer.report.advantage import Estimate, Standing, heat, over_seeds, standing
 from cutlayer.report.cells import setup_name
 
 Row = Mapping[str, Any]
 NONE = ("none", "")
+LEAKS = (Standing.ABOVE, Standing.TURNED)
 
 
 @dataclass(frozen=True)
@@ -29,55 +31,59 @@ class Option:
         """As on the command line."""
         return setup_name(self.defence, self.strength)
 
+    @property
+    def costs(self) -> tuple[float, float, float]:
+        """What should be low; seconds are noisy, so they break no tie."""
+        return (-self.accuracy, self.leakage, self.bytes)
+
     def beats(self, other: "Option") -> bool:
         """At least as good in everything, and better in something."""
-        mine = (-self.accuracy, self.leakage, self.bytes)  # seconds are noisy: they break no tie
-        theirs = (-other.accuracy, other.leakage, other.bytes)
-        return mine != theirs and all(one <= two for one, two in zip(mine, theirs, strict=True))
+        pairs = zip(self.costs, other.costs, strict=True)
+        return self.costs != other.costs and all(mine <= theirs for mine, theirs in pairs)
 
 
 def options(rows: Sequence[Row], threats: Sequence[str]) -> list[Option]:
     """Every setup that was attacked, with its worst attack among the threats."""
     setups: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
     for row in rows:
-        if row["status"] == "done" and row["target"] in threats:
-            cells = setups.setdefault((row["defence"], row["strength"]), {})
-            cells.setdefault((row["attack"], row["victim"]), []).append(row)
-    return [_option(setup, cells) for setup, cells in setups.items()]
+        if row["status"] == Status.DONE and row["target"] in threats:
+            attacks = setups.setdefault((row["defence"], row["strength"]), {})
+            attacks.setdefault((row["attack"], row["victim"]), []).append(row)
+    return [_option(setup, attacks) for setup, attacks in setups.items()]
 
 
-def _option(setup: tuple[str, str], cells: Mapping[tuple[str, str], list[Row]]) -> Option:
+def _option(setup: tuple[str, str], attacks: Mapping[tuple[str, str], list[Row]]) -> Option:
     gains: dict[tuple[str, str], tuple[str, Estimate]] = {
-        attack: (found[0]["metric"], over_seeds(found)) for attack, found in cells.items()
+        attack: (seeds[0]["metric"], over_seeds(seeds)) for attack, seeds in attacks.items()
     }
     worst = max(gains, key=lambda attack: heat(gains[attack][0], gains[attack][1].mean))
     metric, gain = gains[worst]
-    leaks = (Standing.ABOVE, Standing.TURNED)
-    every = [row for found in cells.values() for row in found]
+    rows = [row for seeds in attacks.values() for row in seeds]
     return Option(
         *setup,
-        accuracy=_mean(every, "accuracy"),
+        accuracy=_mean(rows, "accuracy"),
         leakage=heat(metric, gain.mean),
         worst=worst[0],
-        sealed=not any(standing(kind, one) in leaks for kind, one in gains.values()),
-        bytes=_mean(every, "bytes"),
-        seconds=_mean(every, "train_seconds"),
+        sealed=not any(standing(metric, gain) in LEAKS for metric, gain in gains.values()),
+        bytes=_mean(rows, "bytes"),
+        seconds=_mean(rows, "train_seconds"),
     )
 
 
-def front(found: Sequence[Option]) -> list[Option]:
+def front(setups: Sequence[Option]) -> list[Option]:
     """Setups that no other beats."""
-    return [one for one in found if not any(other.beats(one) for other in found)]
+    return [option for option in setups if not any(other.beats(option) for other in setups)]
 
 
 def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float) -> dict[str, Any] | None:
-    """One named choice: of the setups that cost at most so many points of accuracy, the one that leaks least."""
-    found = options(rows, threats)
-    if not found:
+    """Name one choice: of the setups that cost at most so many points of accuracy, the one that leaks least."""
+    setups = options(rows, threats)
+    if not setups:
         return None
-    plain = next((one for one in found if (one.defence, one.strength) == NONE), max(found, key=lambda o: o.accuracy))
+    undefended = [option for option in setups if (option.defence, option.strength) == NONE]
+    plain = undefended[0] if undefended else max(setups, key=lambda option: option.accuracy)
     least = plain.accuracy - max_accuracy_loss / 100
-    allowed = sorted((o for o in found if o.accuracy >= least), key=_rank)
+    allowed = sorted((option for option in setups if option.accuracy >= least), key=_rank)
     best = allowed[0] if allowed else None
     second = allowed[1] if len(allowed) > 1 else None
     return {
@@ -85,17 +91,17 @@ def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float
         "runner_up": None if second is None else second.name,
         "constraints": [f"at most {max_accuracy_loss:g} points of accuracy lost", f"threat: {', '.join(threats)}"],
         "why": _why(best, plain, max_accuracy_loss),
-        "what_would_change": _changes(found, best, plain),
+        "what_would_change": _changes(setups, best, plain),
         "pareto": [
             {
-                "defence": one.defence,
-                "strength": one.strength,
-                "accuracy": one.accuracy,
-                "leakage": one.leakage,
-                "bytes": one.bytes,
-                "seconds": one.seconds,
+                "defence": option.defence,
+                "strength": option.strength,
+                "accuracy": option.accuracy,
+                "leakage": option.leakage,
+                "bytes": option.bytes,
+                "seconds": option.seconds,
             }
-            for one in sorted(front(found), key=_rank)
+            for option in sorted(front(setups), key=_rank)
         ],
     }
 
@@ -119,17 +125,18 @@ def _why(best: Option | None, plain: Option, loss: float) -> str:
     return text + " No setup within these constraints brings every attack to its baseline."
 
 
-def _changes(found: Sequence[Option], best: Option | None, plain: Option) -> list[str]:
+def _changes(setups: Sequence[Option], best: Option | None, plain: Option) -> list[str]:
     """What the answer would be under other constraints."""
     lines = []
-    tighter = [one for one in found if best is None or _rank(one) < _rank(best)]
-    for one in sorted(tighter, key=lambda o: -o.accuracy)[:2]:
-        cost = 100 * (plain.accuracy - one.accuracy)
-        lines.append(f"With {cost:.1f} points allowed, {one.name} leaks less ({100 * one.leakage:.0f}%).")
+    tighter = [option for option in setups if best is None or _rank(option) < _rank(best)]
+    for option in sorted(tighter, key=lambda option: -option.accuracy)[:2]:
+        cost = 100 * (plain.accuracy - option.accuracy)
+        lines.append(f"With {cost:.1f} points allowed, {option.name} leaks less ({100 * option.leakage:.0f}%).")
     if best is not None:
-        cheaper = [one for one in found if one.bytes < 0.9 * best.bytes and one.accuracy >= best.accuracy - 0.005]
-        for one in sorted(cheaper, key=_rank)[:1]:
-            lines.append(f"If traffic counts most, {one.name} sends {one.bytes / best.bytes:.0%} of the bytes.")
+        near = [option for option in setups if option.accuracy >= best.accuracy - 0.005]
+        for option in sorted((option for option in near if option.bytes < 0.9 * best.bytes), key=_rank)[:1]:
+            share = option.bytes / best.bytes
+            lines.append(f"If traffic counts most, {option.name} sends {share:.0%} of the bytes.")
     return lines or ["Nothing that was tried leaks less at any cost in accuracy."]
 
 

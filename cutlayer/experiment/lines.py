@@ -16,7 +16,7 @@ from cutlayer.report.record import COLUMNS, WORDS
 
 def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Mapping[str, Any]]]:
     """The lines of a cell, each with its extras; a training that did not come about gives one line that says so."""
-    rows = [row for found in outcome.get("attacks", {}).values() for row in found]
+    rows = [row for victims in outcome.get("attacks", {}).values() for row in victims]
     if not rows:
         rows = [row_without_finding(cell.attack, Status(outcome["status"]), outcome["reason"])]
     return [(_line(task, cell, row, outcome), row.get("extras", {})) for row in rows]

@@ -1,10 +1,12 @@
-"""Presets: which defences, strengths, attacks and seeds an audit tries when nobody says.
+"""Presets: which defences, strengths, attacks and seeds an audit tries when the user names none.
 
 Nothing is listed here by name: every class that lies in defences/, cuts/ and attacks/ takes part, with the settings
 that it says itself are worth trying (`strengths`, from weak to strong). One that comes later joins by being there.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import cutlayer.attacks
 import cutlayer.cuts
@@ -17,8 +19,16 @@ from cutlayer.cuts.sum import Sum
 from cutlayer.defence import Defence
 from cutlayer.spec import find
 
-DEPTHS = ("quick", "standard", "deep")
-SEEDS = {"quick": (0,), "standard": (0, 1), "deep": (0, 1, 2, 3, 4)}
+
+class Depth(StrEnum):
+    """How much an audit tries."""
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    DEEP = "deep"
+
+
+SEEDS = {Depth.QUICK: (0,), Depth.STANDARD: (0, 1), Depth.DEEP: (0, 1, 2, 3, 4)}
 OPEN = (Concat, Sum)  # cuts that protect nothing
 PAIRS = ("hash+max-norm", "gaussian-noise+label-dp", "secure-sum+column-noise")  # tried together, in a deep audit
 
@@ -32,23 +42,29 @@ class Preset:
     seeds: tuple[int, ...]
 
 
-def preset(depth: str) -> Preset:
+def preset(word: str) -> Preset:
     """The setups, attacks and seeds of a depth."""
-    one_of("depth", depth, DEPTHS)
+    one_of("depth", word, list(Depth))
+    depth = Depth(word)
     kinds: dict[str, type[Defence] | type[Cut]] = {**find(cutlayer.defences, Defence), **find(cutlayer.cuts, Cut)}
     setups = ["none"]
     for name, kind in kinds.items():
-        if kind in OPEN:
-            continue
-        strengths = kind.strengths
-        if depth == "quick":
-            strengths = strengths[len(strengths) // 2 :][:1]  # the middle one
-        elif depth == "standard":
-            strengths = tuple(dict.fromkeys((*strengths[:1], *strengths[-1:])))  # the weakest and the strongest
-        setups += [f"{name}:{setting}" if setting else name for setting in strengths]
-    attacks = [
-        f"{name}:{setting}" if setting else name
-        for name, kind in find(cutlayer.attacks, Attack).items()
-        for setting in (kind.settings if depth != "quick" else kind.settings[:1])
-    ]
-    return Preset((*setups, *(PAIRS if depth == "deep" else ())), tuple(attacks), SEEDS[depth])
+        if kind not in OPEN:
+            setups += _spelled(name, _strengths(kind.strengths, depth))
+    attacks = []
+    for name, attack in find(cutlayer.attacks, Attack).items():
+        attacks += _spelled(name, attack.settings[:1] if depth is Depth.QUICK else attack.settings)
+    return Preset((*setups, *(PAIRS if depth is Depth.DEEP else ())), tuple(attacks), SEEDS[depth])
+
+
+def _strengths(strengths: Sequence[str], depth: Depth) -> Sequence[str]:
+    """The middle one, the weakest and the strongest, or all."""
+    if depth is Depth.QUICK:
+        return strengths[len(strengths) // 2 :][:1]
+    if depth is Depth.STANDARD:
+        return list(dict.fromkeys((*strengths[:1], *strengths[-1:])))
+    return strengths
+
+
+def _spelled(name: str, settings: Sequence[str]) -> list[str]:
+    return [f"{name}:{setting}" if setting else name for setting in settings]

@@ -6,7 +6,9 @@ from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
-from cutlayer.report.record import Record
+from cutlayer.finding import Status
+from cutlayer.report.cells import setup_name
+from cutlayer.report.record import Record, Row
 
 Log = Callable[[Record], None]
 
@@ -26,11 +28,12 @@ def tracked(where: str | None) -> Iterator[Log]:
 
 def figures(record: Record) -> dict[str, float]:
     """Every finding that is done, by a name that says where it comes from."""
-    return {
-        f"{row['attack']} on {row['victim']} under {row['defence']} {row['strength']} seed {row['seed']}": row["value"]
-        for row in record.rows
-        if row["status"] == "done"
-    }
+    return {_name(row): row["value"] for row in record.rows if row["status"] == Status.DONE}
+
+
+def _name(row: Row) -> str:
+    setup = setup_name(row["defence"], row["strength"])
+    return f"{row['attack']} on {row['victim']} under {setup} seed {row['seed']}"
 
 
 def _mlflow(uri: str) -> Log:

@@ -79,7 +79,7 @@ def measured(
 ) -> Outcome:
     """The rows of each attack and the figures of each check, by their names; failed if one of them did."""
     rows = {name: attacked(run, attack, seed=seed, on_guess=on_guess) for name, attack in attacks.items()}
-    broken = [row["reason"] for found in rows.values() for row in found if row["status"] == Status.FAILED]
+    broken = [row["reason"] for victims in rows.values() for row in victims if row["status"] == Status.FAILED]
     figures = {}
     for name in checks:
         reset_streams(run, seed, name)

@@ -10,7 +10,7 @@ from cutlayer.cut import Cut
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError
-from cutlayer.experiment.presets import DEPTHS, preset
+from cutlayer.experiment.presets import Depth, preset
 from cutlayer.experiment.study import Study, read_study
 from cutlayer.settings import Settings
 from cutlayer.spec import find
@@ -83,7 +83,7 @@ def test_repeats_are_refused():
         make(attacks=("norm-score", "norm-score"))
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("depth", list(Depth))
 def test_presets_hold_all_that_lies_in_the_folders(depth):
     chosen = preset(depth)
     names = {part.partition(":")[0] for setup in chosen.defences for part in setup.split("+")}
@@ -96,7 +96,7 @@ def test_presets_hold_all_that_lies_in_the_folders(depth):
 
 
 def test_depths_grow():
-    quick, standard, deep = (preset(depth) for depth in DEPTHS)
+    quick, standard, deep = (preset(depth) for depth in Depth)
     assert set(quick.defences) | set(standard.defences) <= set(deep.defences)  # the middle, the ends, all
     assert set(quick.attacks) <= set(standard.attacks) and quick.seeds < standard.seeds < deep.seeds
     assert len(quick.defences) >= 6 and len(quick.attacks) >= 6

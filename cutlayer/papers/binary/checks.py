@@ -35,9 +35,10 @@ def fabricated(run: Run) -> dict[str, float]:
     seen = Transcript()
     run.session.predict(torch.cat([run.task.train, run.task.test]), seen.write)
     rows, sent, _ = next(c for c in seen.channels.values() if c.sender == name).read()
-    found = binary_vectors(span_of(sent.numpy()))
+    solutions = binary_vectors(span_of(sent.numpy()))
     bit = _columns(run)[rows, -1].numpy() > 0.5
-    return {"solutions": float(found.shape[1]), "the bit": float((found == bit[:, None]).all(axis=0).any())}
+    exact = (solutions == bit[:, None]).all(axis=0).any()
+    return {"solutions": float(solutions.shape[1]), "the bit": float(exact)}
 
 
 def _columns(run: Run) -> Tensor:
@@ -53,19 +54,19 @@ def times(run: Run) -> dict[str, float]:
     The run is not used: time depends on the shape alone. The naive loop tries one candidate at a time
     on all rows, and is timed on a few thousand of its 2^d.
     """
-    found = {}
+    seconds = {}
     for rank in (10, 12, 16, 20, 24, 28, 32, 40, 60, 80):
         messages = synthetic(rank)
         if rank <= LIMIT:
             start = time.perf_counter()
             span = span_of(messages)
             assert binary_vectors(span).shape[1] == BINARY
-            found[f"meet in the middle, {rank}"] = time.perf_counter() - start
-            found[f"naive loop, {rank}"] = naive(span.basis) * 2**rank
+            seconds[f"meet in the middle, {rank}"] = time.perf_counter() - start
+            seconds[f"naive loop, {rank}"] = naive(span.basis) * 2**rank
         start = time.perf_counter()
         assert len(recover_binary(messages, seconds=120).columns) == BINARY
-        found[f"binary-search, {rank}"] = time.perf_counter() - start
-    return found
+        seconds[f"binary-search, {rank}"] = time.perf_counter() - start
+    return seconds
 
 
 def synthetic(columns: int, rows: int = ROWS, seed: int = 0) -> NDArray[np.float32]:

@@ -68,10 +68,10 @@ def job(dataset: str, defence: str, quick: bool, epochs: int | None = None) -> J
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     for dataset, setup in SETUPS.items():
         yield from _undefended(dataset, setup, quick)
         yield from _figure_5(dataset, quick)
@@ -84,37 +84,39 @@ def _cells(quick: bool) -> Iterator[Entry]:
 
 def _undefended(dataset: str, setup: Setup, quick: bool) -> Iterator[Entry]:
     """Section VI-C: every binary column, exactly. The paper's counts, then ours."""
-    made = job(dataset, "none", quick)
+    training = job(dataset, "none", quick)
 
-    def cell(method: str, setting: str, made: Job, read: str, paper: float | None = None) -> Entry:
-        return Entry("columns", dataset, method, setting, made, read, paper)
+    def entry(method: str, setting: str, training: Job, read: str, paper: float | None = None) -> Entry:
+        return Entry("columns", dataset, method, setting, training, read, paper)
 
     for attack in EXACT:
-        yield cell(attack, "columns exact", made, f"exact:{attack}", setup.columns)
-        yield cell(attack, "vectors claimed", made, f"claimed:{attack}", setup.vectors if attack == EXACT[0] else None)
-        yield cell(attack, "seconds", made, f"seconds:{attack}")
+        yield entry(attack, "columns exact", training, f"exact:{attack}", setup.columns)
+        yield entry(
+            attack, "vectors claimed", training, f"claimed:{attack}", setup.vectors if attack == EXACT[0] else None
+        )
+        yield entry(attack, "seconds", training, f"seconds:{attack}")
     if not quick and dataset != "covertype":
         long = job(dataset, "none", quick, epochs=100)
-        yield cell(EXACT[0], "columns exact, 100 epochs", long, f"exact:{EXACT[0]}", setup.columns)
-        yield cell("without defence", "accuracy, 100 epochs", long, "accuracy")
-    yield cell("without defence", "accuracy", made, "accuracy")
-    yield cell("without defence", "smallest over largest weight", made, "check:weights")
+        yield entry(EXACT[0], "columns exact, 100 epochs", long, f"exact:{EXACT[0]}", setup.columns)
+        yield entry("without defence", "accuracy, 100 epochs", long, "accuracy")
+    yield entry("without defence", "accuracy", training, "accuracy")
+    yield entry("without defence", "smallest over largest weight", training, "check:weights")
 
 
 def _figure_5(dataset: str, quick: bool) -> Iterator[Entry]:
     """Attack accuracy (b) and model accuracy (a) against noise; Masquerade and our defence beside it."""
 
-    def cell(method: str, defence: str, read: str) -> Entry:
+    def entry(method: str, defence: str, read: str) -> Entry:
         return Entry("figure 5", dataset, method, defence, job(dataset, defence, quick), read)
 
     for defence, attacks in DEFENCES.items():
-        yield cell("model", defence, "accuracy")
+        yield entry("model", defence, "accuracy")
         for attack in attacks if defence != "none" else ():
             first = attack in NOISY[:2]  # the paper's measure: the one vector that Algorithm 2 returns
-            yield cell(attack, defence, f"first:{attack}" if first else f"attack:{attack}")
+            yield entry(attack, defence, f"first:{attack}" if first else f"attack:{attack}")
     for defence in ("none", "masquerade") if not quick and dataset != "covertype" else ():
         long = replace(job(dataset, defence, quick, epochs=100), attacks=(), checks=())
         yield Entry("figure 5", dataset, "model, 100 epochs", defence, long)
-    yield cell("commoner value (baseline)", "masquerade", "baseline:binary-equations")
-    yield cell("Algorithm 1: solutions", "masquerade", "check:solutions")
-    yield cell("Algorithm 1: the fabricated bit is one", "masquerade", "check:the bit")
+    yield entry("commoner value (baseline)", "masquerade", "baseline:binary-equations")
+    yield entry("Algorithm 1: solutions", "masquerade", "check:solutions")
+    yield entry("Algorithm 1: the fabricated bit is one", "masquerade", "check:the bit")

@@ -184,10 +184,10 @@ def sweep(name: str, method: str, target: str, quick: bool) -> list[str]:
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     yield from _figure_6(quick)
     for name in ("mnist",) if quick else SETS:
         yield from _table_4(name, quick)
@@ -206,41 +206,44 @@ def _table_4(name: str, quick: bool) -> Iterator[Entry]:
                 known = {"WMI": WMI, "BMI": BMI, "PMC": PMC}.get(attack, {}).get(name, {})
                 yield Entry("4", name, method, attack, jobs[0], f"cap:{spelling}", known.get(method), sweep=jobs)
             yield Entry("4", name, method, f"the strongest on {target}", jobs[0], "cap:strongest", sweep=jobs)
-            for one in jobs:
-                yield Entry("points", name, one.defence, "accuracy", one)
+            for training in jobs:
+                defence = training.defence
+                yield Entry("points", name, defence, "accuracy", training)
                 for attack, spelling in attacks(name, quick)[target].items():
                     if "passports" not in attack or method == "passport":
-                        yield Entry("points", name, one.defence, f"error of {attack}", one, f"error:{spelling}")
+                        yield Entry(
+                            "points", name, training.defence, f"error of {attack}", training, f"error:{spelling}"
+                        )
 
 
 def _table_5(name: str, quick: bool) -> Iterator[Entry]:
     """The range of means against white-box inversion; the paper's figures are of AlexNet on CIFAR-10."""
     paper = FIVE if name == "cifar10" else {}
     for mean in (1, 10, 50) if quick else MEANS[name]:
-        one = job(name, f"passport:mean_range={mean}.0,variance=1.0", "features", quick)
+        training = job(name, f"passport:mean_range={mean}.0,variance=1.0", "features", quick)
         accuracy, error = paper.get(mean, (None, None))
-        yield Entry("5", name, "accuracy", f"N = {mean}", one, paper=accuracy)
+        yield Entry("5", name, "accuracy", f"N = {mean}", training, paper=accuracy)
         for attack, spelling in attacks(name, quick)["features"].items():
-            said = error if attack == "WMI" else None
-            yield Entry("5", name, f"error of {attack}", f"N = {mean}", one, f"error:{spelling}", said)
+            printed = error if attack == "WMI" else None
+            yield Entry("5", name, f"error of {attack}", f"N = {mean}", training, f"error:{spelling}", printed)
 
 
 def _table_6(name: str, quick: bool) -> Iterator[Entry]:
     """The passports' variance against label inference; the paper's figures are of AlexNet on CIFAR-10, N = 100."""
     paper = SIX if name == "cifar10" else {}
     for variance in (1, 9) if quick else VARIANCES[name]:
-        one = job(name, f"passport:mean_range={LARGEST[name]}.0,variance={variance}.0", "labels", quick)
+        training = job(name, f"passport:mean_range={LARGEST[name]}.0,variance={variance}.0", "labels", quick)
         accuracy, error = paper.get(variance, (None, None))
-        yield Entry("6", name, "accuracy", f"variance {variance}", one, paper=accuracy)
+        yield Entry("6", name, "accuracy", f"variance {variance}", training, paper=accuracy)
         for attack, spelling in attacks(name, quick)["labels"].items():
-            said = error if attack == "PMC" else None
-            yield Entry("6", name, f"error of {attack}", f"variance {variance}", one, f"error:{spelling}", said)
+            printed = error if attack == "PMC" else None
+            yield Entry("6", name, f"error of {attack}", f"variance {variance}", training, f"error:{spelling}", printed)
 
 
 def _figure_6(quick: bool) -> Iterator[Entry]:
     """Labels read off gradients on Criteo, where both parties have columns; the paper draws it, without numbers."""
     for method, defence in SCORED.items():
-        made = Job(
+        training = Job(
             data="criteo:preparation=dcn,imbalance=16" + (",limit=20000" if quick else ""),
             bottom="deep-cross",
             top="linear",
@@ -253,6 +256,6 @@ def _figure_6(quick: bool) -> Iterator[Entry]:
             drop_every=1000,  # never
             attacks=SCORES,
         )
-        yield Entry("figure 6", "criteo", method, "AUC of the model", made, "auc")
+        yield Entry("figure 6", "criteo", method, "AUC of the model", training, "auc")
         for attack in SCORES:
-            yield Entry("figure 6", "criteo", method, attack, made, f"attack:{attack}")
+            yield Entry("figure 6", "criteo", method, attack, training, f"attack:{attack}")

@@ -23,8 +23,8 @@ def every_client(run: Federated) -> dict[str, float]:
         [finding.value for finding in attack_run(run, attacks, by=client, seed=seed)]
         for client, seed in zip(run.clients, seeds, strict=True)
     ]
-    found = {}
+    figures = {}
     for name, values in zip(WHITE, zip(*each, strict=True), strict=True):
-        found[name] = sum(values) / len(values)
-        found[f"{name}, least"], found[f"{name}, largest"] = min(values), max(values)
-    return found
+        figures[name] = sum(values) / len(values)
+        figures[f"{name}, least"], figures[f"{name}, largest"] = min(values), max(values)
+    return figures

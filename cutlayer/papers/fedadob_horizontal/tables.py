@@ -93,10 +93,10 @@ def sweep(method: str, quick: bool) -> list[str]:
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     for dataset in ("mnist",) if quick else NETS:
         yield from _figure_3(dataset, quick)
         yield from _table_3(dataset, quick)
@@ -110,9 +110,9 @@ def _figure_3(dataset: str, quick: bool) -> Iterator[Entry]:
             whole, single = (job(dataset, defence, shared, exchange, quick) for exchange in ("weights", "gradients"))
             yield Entry("figure 3", dataset, defence, "accuracy", whole)
             for name, spelling in attacks(dataset, quick).items():
-                one = single if spelling in single.attacks else whole
-                if spelling in one.attacks:
-                    yield Entry("figure 3", dataset, defence, f"error of {name}", one, f"error:{spelling}")
+                training = single if spelling in single.attacks else whole
+                if spelling in training.attacks:
+                    yield Entry("figure 3", dataset, defence, f"error of {name}", training, f"error:{spelling}")
             for name in WHITE if whole.checks else ():
                 for which in ("", ", least", ", largest"):
                     setting = f"error of WMI, passports {name}, over clients{which}"
@@ -125,6 +125,6 @@ def _table_3(dataset: str, quick: bool) -> Iterator[Entry]:
         defence = "none" if method == "splitfed" else SWEEPS["passport"][0]
         whole = job(dataset, defence, "splitfed" if method == "splitfed" else "private-bottom", "weights", quick)
         single = job(dataset, defence, "private-bottom", "gradients", quick)
-        for name, said in known.items():
-            one = single if name == "BGI" else whole
-            yield Entry("3", dataset, method, name, one, f"error:{attacks(dataset, quick)[name]}", said)
+        for name, printed in known.items():
+            training = single if name == "BGI" else whole
+            yield Entry("3", dataset, method, name, training, f"error:{attacks(dataset, quick)[name]}", printed)

@@ -27,7 +27,7 @@ def detection(run: Run) -> dict[str, float]:
     classes, bits = len(run.task.classes), 4
     targets = target_codes(classes, bits, run.plan.seed)
     every = torch.tensor(list(product((-1.0, 1.0), repeat=bits)))
-    found: dict[str, list[float]] = {"correct": [], "error": []}
+    distances: dict[str, list[float]] = {"correct": [], "error": []}
     top = run.session.label_party.top.eval()
     device = next(top.parameters()).device
     for wanted, code in enumerate(targets):
@@ -37,8 +37,8 @@ def detection(run: Run) -> dict[str, float]:
         apart = hamming(code, every)
         for kind, chosen in (("correct", right), ("error", ~right)):
             if chosen.any():
-                found[kind].append(float(apart[chosen].mean()))
-    return {kind: sum(values) / len(values) if values else float("nan") for kind, values in found.items()}
+                distances[kind].append(float(apart[chosen].mean()))
+    return {kind: sum(values) / len(values) if values else float("nan") for kind, values in distances.items()}
 
 
 def alarms(run: Run) -> dict[str, float]:
@@ -62,19 +62,19 @@ def alarms(run: Run) -> dict[str, float]:
             run.plan.cut.join([choice.expand(len(rows), -1) if name == first else sent[name] for name in sent])
             for choice in choices
         ]
-        chance = torch.stack([top(one).softmax(dim=1)[:, 0] for one in joint])
+        chance = torch.stack([top(inputs).softmax(dim=1)[:, 0] for inputs in joint])
     forged = {
         "false alarms": sent[first],
         "detected, best of the codes seen": choices[chance.argmax(dim=0)],
         "detected, code of class 0": target.expand(len(rows), -1),
     }
     local = Local(Place.EMBEDDING, generator(0), False, rows)
-    found = {}
+    shares = {}
     for kind, codes in forged.items():
         flags = AbnormalCodes().inspect({**sent, first: codes}, None, local)
         assert flags is not None
-        found[kind] = 100 * float(flags.double().mean())
-    return found
+        shares[kind] = 100 * float(flags.double().mean())
+    return shares
 
 
 def reconstruction(run: Run) -> dict[str, float]:
@@ -92,7 +92,7 @@ def reconstruction(run: Run) -> dict[str, float]:
     rng = generator(run.plan.seed, "reconstruction")
     pictures = CodeInversion(restarts=1).pictures(bottom, tuple(values.shape[1:]), codes, rng).numpy()
     noise = numpy_generator(run.plan.seed, "noise control")
-    found: dict[str, list[float]] = {}
+    means: dict[str, list[float]] = {}
     for wanted in range(len(codes)):
         rows = run.task.test[labels[run.task.test] == wanted][:100]
         truth = values[rows].numpy()
@@ -108,5 +108,5 @@ def reconstruction(run: Run) -> dict[str, float]:
             "MSE of the class mean": per_row_mse(truth, np.broadcast_to(mean, truth.shape)),
         }
         for figure, numbers in figures.items():
-            found.setdefault(figure, []).append(float(np.mean(numbers)))
-    return {figure: float(np.mean(numbers)) for figure, numbers in found.items()}
+            means.setdefault(figure, []).append(float(np.mean(numbers)))
+    return {figure: float(np.mean(numbers)) for figure, numbers in means.items()}

@@ -79,7 +79,7 @@ def job(dataset: str, defence: str, bits: int, quick: bool) -> Job:
     image = name in IMAGES
     bottom = ("lenet" if quick else "resnet18:max_pool=true") if image else "mlp:hidden=32"
     epochs = 5 if quick and image else {"mnist": 15, "cifar10": 10}.get(name, 30)
-    made = Job(
+    training = Job(
         data=f"{name}:{','.join(options)}",
         bottom=bottom,
         top="mlp:hidden=16",
@@ -91,14 +91,14 @@ def job(dataset: str, defence: str, bits: int, quick: bool) -> Job:
     )
     plain = defence in ("none", f"hash:bits={bits}", f"hash:bits={bits},targets=private")
     if plain and bits == 16:
-        made = replace(made, attacks=_attacks(name, defence))
+        training = replace(training, attacks=_attacks(name, defence))
         if defence == "hash:bits=16" and name in (*IMAGES, "digits"):
-            made = replace(made, checks=("hashvfl:alarms",))
+            training = replace(training, checks=("hashvfl:alarms",))
     if defence == f"hash:bits={bits}" and bits <= 16:
         detected = ("hashvfl:detection",) if bits == 4 else ()
         rebuilt = ("hashvfl:reconstruction",) if bits >= 4 and name in (*IMAGES, "digits") else ()
-        made = replace(made, checks=made.checks + detected + rebuilt)
-    return made
+        training = replace(training, checks=training.checks + detected + rebuilt)
+    return training
 
 
 def _attacks(name: str, defence: str) -> tuple[str, ...]:
@@ -118,10 +118,10 @@ def _attacks(name: str, defence: str) -> tuple[str, ...]:
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure that can be run, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     for dataset in datasets(quick):
         yield from _accuracy(dataset, quick)
         yield from _leakage(dataset, quick)
@@ -136,35 +136,35 @@ def _accuracy(dataset: str, quick: bool) -> Iterator[Entry]:
     """Tables II, VII, VIII and X."""
     shortest = 4 if dataset.split()[0] in (*IMAGES, "digits") else 1
 
-    def cell(table: str, method: str, defence: str, bits: int, paper: float | None, setting: str = "") -> Entry:
-        spelt = defence.format(bits=bits)
-        reading = "code" if "reading=code" in spelt else "paper"
+    def entry(table: str, method: str, defence: str, bits: int, paper: float | None, setting: str = "") -> Entry:
+        spelling = defence.format(bits=bits)
+        reading = "code" if "reading=code" in spelling else "paper"
         setting = setting or f"{bits} bits"
-        return Entry(table, dataset, method, setting, job(dataset, spelt, bits, quick), "accuracy", paper, reading)
+        return Entry(table, dataset, method, setting, job(dataset, spelling, bits, quick), "accuracy", paper, reading)
 
     only_norm = "hash:bits={bits},sign=false,consistency=false"
-    yield cell("2", "without defence", "none", shortest, _value(SHORTEST, dataset, 0))
-    yield cell("2", "batch norm, no sign", only_norm, shortest, None)
-    yield cell("2", "hash", "hash:bits={bits}", shortest, _value(SHORTEST, dataset, 1))
+    yield entry("2", "without defence", "none", shortest, _value(SHORTEST, dataset, 0))
+    yield entry("2", "batch norm, no sign", only_norm, shortest, None)
+    yield entry("2", "hash", "hash:bits={bits}", shortest, _value(SHORTEST, dataset, 1))
     for index, bits in enumerate(LENGTHS):
-        yield cell("8", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index))
-        yield cell("8", "batch norm, no sign", only_norm, bits, None)
+        yield entry("8", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index))
+        yield entry("8", "batch norm, no sign", only_norm, bits, None)
         if bits <= 16:
-            yield cell("8", "without defence", "none", bits, None)
+            yield entry("8", "without defence", "none", bits, None)
     for index, bits in enumerate(LENGTHS[:3]):
         for place, epsilon in enumerate((1, 2, 10)):
             paper = NOISY[dataset][index][place] if dataset in NOISY else None
             setting = f"{bits} bits, epsilon {epsilon}"
-            yield cell("7", "hash", f"hash:bits={{bits}},epsilon={epsilon}", bits, paper, setting)
-        yield cell("7", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index), f"{bits} bits, no noise")
-        yield cell("7", "batch norm, no sign", only_norm, bits, None, f"{bits} bits, no noise")
-        yield cell("10", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index))
-        yield cell(
+            yield entry("7", "hash", f"hash:bits={{bits}},epsilon={epsilon}", bits, paper, setting)
+        yield entry("7", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index), f"{bits} bits, no noise")
+        yield entry("7", "batch norm, no sign", only_norm, bits, None, f"{bits} bits, no noise")
+        yield entry("10", "hash", "hash:bits={bits}", bits, _value(HASH, dataset, index))
+        yield entry(
             "10", "hash, no batch norm", "hash:bits={bits},normalise=false", bits, _value(UNNORMALISED, dataset, index)
         )
-        yield cell("10", "greedy hash", "greedy-hash:bits={bits},reading=code", bits, _value(GREEDY, dataset, index))
-        yield cell("10", "greedy hash, as its own paper", "greedy-hash:bits={bits}", bits, None)
-        yield cell("10", "batch norm, no sign", only_norm, bits, None)
+        yield entry("10", "greedy hash", "greedy-hash:bits={bits},reading=code", bits, _value(GREEDY, dataset, index))
+        yield entry("10", "greedy hash, as its own paper", "greedy-hash:bits={bits}", bits, None)
+        yield entry("10", "batch norm, no sign", only_norm, bits, None)
 
 
 def _leakage(dataset: str, quick: bool) -> Iterator[Entry]:
@@ -182,38 +182,40 @@ def _leakage(dataset: str, quick: bool) -> Iterator[Entry]:
         ("hash with private target codes, head on the code", private, messages, None),
         ("hash with private target codes, nearest target code", private, "nearest-code", None),
     )
-    for method, made, attack, index in three:
+    for method, training, attack, index in three:
         paper = None if index is None else _value(COMPLETED, dataset, index)
-        yield Entry("3", dataset, method, f"{labels} labels", made, f"attack:{attack}", paper)
+        yield Entry("3", dataset, method, f"{labels} labels", training, f"attack:{attack}", paper)
     yield Entry("3", dataset, "own columns only (baseline)", f"{labels} labels", base, f"baseline:{bottom}")
     if name in (*IMAGES, "digits"):
         for index, (bound, step) in enumerate(STEPS):
             setting = f"omega {bound}, eta {step}"
             values = FORCED.get(dataset, ((None, None),) * 4)[index]
-            for method, made, scale, paper in (
+            for method, training, scale, paper in (
                 ("undefended", base, "paper", values[0]),
                 ("undefended, scaled by mean |v|", base, "embeddings", None),
                 ("hash", hashed, "paper", values[1]),
             ):
                 attack = f"pgd:bound={bound},step={step},scale={scale}"
-                yield Entry("5", dataset, method, setting, made, f"attack:{attack}", paper)
+                yield Entry("5", dataset, method, setting, training, f"attack:{attack}", paper)
         yield Entry("5", dataset, "hash, best of the codes seen", "", hashed, "attack:pgd:choose=seen-codes")
         yield Entry("5", dataset, "hash, honest submissions (baseline)", "", hashed, "baseline:pgd:choose=seen-codes")
     if name in (*IMAGES, "digits"):
         for bits in LENGTHS[:3]:
-            made = job(dataset, f"hash:bits={bits}", bits, quick)
+            training = job(dataset, f"hash:bits={bits}", bits, quick)
             for index, figure in enumerate(("KLD", "SSIM", "DCOR")):
                 paper = _value(RECONSTRUCTED, dataset, index)
                 yield Entry(
-                    "4", dataset, f"class code inverted, {figure}", f"{bits} bits", made, f"check:{figure}", paper
+                    "4", dataset, f"class code inverted, {figure}", f"{bits} bits", training, f"check:{figure}", paper
                 )
             for control in ("DCOR against noise", "DCOR, pictures of other classes", "MSE", "MSE of the class mean"):
-                yield Entry("4", dataset, f"class code inverted, {control}", f"{bits} bits", made, f"check:{control}")
-        for method, made in (("undefended", base), ("hash", hashed), ("hash, private target codes", private)):
+                yield Entry(
+                    "4", dataset, f"class code inverted, {control}", f"{bits} bits", training, f"check:{control}"
+                )
+        for method, training in (("undefended", base), ("hash", hashed), ("hash, private target codes", private)):
             for reads in ("message", "label", "class-mean"):
-                method_name = f"{method}: decoder from {reads}, MSE"
+                decoder = f"{method}: decoder from {reads}, MSE"
                 read = f"attack:decoder:images=1000,reads={reads}"
-                yield Entry("4", dataset, method_name, "16 bits, 1000 pairs", made, read, victim=VICTIM)
+                yield Entry("4", dataset, decoder, "16 bits, 1000 pairs", training, read, victim=VICTIM)
     four = job(dataset, "hash:bits=4", 4, quick)
     if name in (*IMAGES, "digits"):
         for kind in ("false alarms", "detected, best of the codes seen", "detected, code of class 0"):
@@ -228,13 +230,13 @@ def _figures(dataset: str, quick: bool) -> Iterator[Entry]:
     """Figures 4 (parties), 5 (share of features) and 6 (consistency); the paper prints no numbers."""
     name = dataset.split()[0]
     for method, defence in (("without defence", "none"), ("hash", "hash:bits=16")):
-        made = replace(job(dataset, defence, 16, quick), attacks=())
+        training = replace(job(dataset, defence, 16, quick), attacks=())
         if name != "mnist":
             for parties in (2, 3, 4, 5):
-                several = replace(made, data=f"{made.data},parties={parties}")
+                several = replace(training, data=f"{training.data},parties={parties}")
                 yield Entry("figure 4", dataset, method, f"{parties} parties", several)
             for share in (0.1, 0.2, 0.3, 0.4, 0.5):
-                yield Entry("figure 5", dataset, method, f"share {share}", replace(made, share=share))
+                yield Entry("figure 5", dataset, method, f"share {share}", replace(training, share=share))
     for bits in LENGTHS[:3]:
         for method, defence, reading in (
             ("hash", f"hash:bits={bits}", "paper"),

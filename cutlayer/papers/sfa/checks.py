@@ -30,7 +30,7 @@ def baselines(run: Run) -> dict[str, float]:
     attacker's: it is told all training rows of both parties, and shows what the attacker's columns say.
     """
     truth = _flat(run, run.task.feature_parties[0], run.task.test)
-    found = {
+    figures = {
         "zeros": float(truth.pow(2).mean()),
         "mean row": float((truth - truth.mean(dim=0)).pow(2).mean()),
         "uniform guess": float((truth - 0.5).pow(2).mean()) + 1 / 12,
@@ -39,8 +39,8 @@ def baselines(run: Run) -> dict[str, float]:
         x, y = (_flat(run, name, run.task.train) for name in (run.task.label_party, run.task.feature_parties[0]))
         weights = _ridge(_centred(x), _centred(y), RIDGE * len(x))
         guess = (_flat(run, run.task.label_party, run.task.test) - x.mean(dim=0)) @ weights + y.mean(dim=0)
-        found["linear from own columns (control, told the training rows)"] = float((truth - guess).pow(2).mean())
-    return found
+        figures["linear from own columns (control, told the training rows)"] = float((truth - guess).pow(2).mean())
+    return figures
 
 
 def mask_regression(run: Run) -> dict[str, float]:
@@ -85,16 +85,16 @@ def grn_epochs(run: Run) -> dict[str, float]:
     victim = run.task.feature_parties[0]
     view, secret = run.view(run.task.label_party), secret_of(run)
     attacks = [Grn(reads="message"), Grn(reads="sum"), Grn(reads="sum", learn_mask=True)]
-    found = {}
+    figures = {}
     for attack in attacks if isinstance(run.plan.cut, SecureSum) else [Grn()]:
-        told = replace(view, hints=grant(attack.asks, view, secret, run.plan.seed), victim=victim)
+        granted = replace(view, hints=grant(attack.asks, view, secret, run.plan.seed), victim=victim)
         with using_threads(1):
-            epochs = enumerate(attack.epochs_of(told, generator(run.plan.seed, "grn epochs")), start=1)
+            epochs = enumerate(attack.epochs_of(granted, generator(run.plan.seed, "grn epochs")), start=1)
             for epoch, (rows, answer) in epochs:
                 if epoch in EPOCHS:
                     error = (answer().flatten(1) - _flat(run, victim, rows)).pow(2).mean()
-                    found[f"{attack.describe()}, epoch {epoch}"] = float(error)
-    return found
+                    figures[f"{attack.describe()}, epoch {epoch}"] = float(error)
+    return figures
 
 
 def _flat(run: Run, party: str, rows: Tensor) -> Tensor:
@@ -131,8 +131,8 @@ def _mask(run: Run) -> Tensor:
 @torch.no_grad()
 def _embeddings(run: Run, party: str, rows: Tensor) -> Tensor:
     """What a feature party's bottom says about rows, before masks."""
-    one = run.session.parties[party]
-    assert one.features is not None and one.bottom is not None
-    one.bottom.eval()
-    parts = [one.bottom(one.features[some.to(run.plan.device)]).flatten(1) for some in rows.split(8192)]
+    member = run.session.parties[party]
+    assert member.features is not None and member.bottom is not None
+    member.bottom.eval()
+    parts = [member.bottom(member.features[block.to(run.plan.device)]).flatten(1) for block in rows.split(8192)]
     return torch.cat(parts).cpu().double()

@@ -50,7 +50,7 @@ def job(dataset: str, method: str, height: int, quick: bool, parties: int = 2) -
     width = 64 if quick else 256
     layers = [str(width)] * (LAYERS - 1)
     between = "batch_norm=true,dropout=0.3"
-    made = Job(
+    training = Job(
         data=dataset if parties == 2 else f"{dataset}:parties={parties}",
         bottom="linear" if height == 1 else f"mlp:hidden={'-'.join(layers[1:height])},{between}",
         top=f"relu-mlp:hidden={'-'.join(layers[height:]) or 'none'},{between}",
@@ -61,31 +61,31 @@ def job(dataset: str, method: str, height: int, quick: bool, parties: int = 2) -
         weight_decay=0.0,
         drop_every=1000,  # never
     )
-    return _attacked(made, method, height) if dataset == images(quick) else made
+    return _attacked(training, method, height) if dataset == images(quick) else training
 
 
-def _attacked(made: Job, method: str, height: int) -> Job:
+def _attacked(training: Job, method: str, height: int) -> Job:
     """GRN at heights 1, 3 and 5, under the open cut at all; baselines and what the paper leaves out at height 1."""
     odd = height % 2 == 1
     if method == "SplitNN":
         first = ("sfa:baselines", "sfa:grn_epochs")
-        return replace(made, attacks=OPEN if odd else OPEN[:1], checks=first if height == 1 else ())
+        return replace(training, attacks=OPEN if odd else OPEN[:1], checks=first if height == 1 else ())
     first = ("sfa:mask_regression", "sfa:grn_epochs")
-    return replace(made, attacks=tuple(MASKED.values()) if odd else (), checks=first if height == 1 else ())
+    return replace(training, attacks=tuple(MASKED.values()) if odd else (), checks=first if height == 1 else ())
 
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     for method, cut_at in (("Centralized", 1), ("SplitNN", 5), ("SFA-NN", 1)):
         yield from _table_2(method, job("newsgroups", method, cut_at, quick), quick)
     for method, cut_at in (("SplitNN", 5), ("SFA-NN", 1)):
         for parties in (2, 4) if quick else (2, 4, 6, 8):
-            made = job("newsgroups", method, cut_at, quick, parties)
-            yield Entry("figure 4", "newsgroups", method, f"{parties} parties", made)
+            training = job("newsgroups", method, cut_at, quick, parties)
+            yield Entry("figure 4", "newsgroups", method, f"{parties} parties", training)
         for dataset in ("newsgroups", images(quick)):
             for height in heights(quick):
                 yield Entry("figure 5a", dataset, method, f"height {height}", job(dataset, method, height, quick))
@@ -94,40 +94,40 @@ def _cells(quick: bool) -> Iterator[Entry]:
     yield from _beside(quick)
 
 
-def _table_2(method: str, made: Job, quick: bool) -> Iterator[Entry]:
-    def cell(setting: str, made: Job) -> Entry:
-        return Entry("2", "newsgroups", method, setting, made, paper=ACCURACY[method])
+def _table_2(method: str, training: Job, quick: bool) -> Iterator[Entry]:
+    def entry(setting: str, training: Job) -> Entry:
+        return Entry("2", "newsgroups", method, setting, training, paper=ACCURACY[method])
 
-    yield cell(f"{made.epochs} epochs", made)
+    yield entry(f"{training.epochs} epochs", training)
     if not quick:
-        yield cell("50 epochs", replace(made, epochs=50))
-        yield cell("8 epochs, lr 0.01", replace(made, lr=0.01))
+        yield entry("50 epochs", replace(training, epochs=50))
+        yield entry("8 epochs, lr 0.01", replace(training, lr=0.01))
 
 
 def _figure_2(quick: bool) -> Iterator[Entry]:
     """SplitNN's accuracy, and what GRN makes of its messages, by height."""
     for height in heights(quick):
-        made = job(images(quick), "SplitNN", height, quick)
+        training = job(images(quick), "SplitNN", height, quick)
         paper = 0.055 if height == 1 else None
-        yield Entry("figure 2", images(quick), "accuracy", f"height {height}", made)
-        yield Entry("figure 2", images(quick), "GRN, squared error", f"height {height}", made, "attack:grn", paper)
+        yield Entry("figure 2", images(quick), "accuracy", f"height {height}", training)
+        yield Entry("figure 2", images(quick), "GRN, squared error", f"height {height}", training, "attack:grn", paper)
 
 
 def _figure_5b(quick: bool) -> Iterator[Entry]:
     """GRN's squared error by height, and guesses that read no message."""
 
-    def cell(method: str, setting: str, made: Job, read: str) -> Entry:
-        return Entry("figure 5b", images(quick), method, setting, made, read)
+    def entry(method: str, setting: str, training: Job, read: str) -> Entry:
+        return Entry("figure 5b", images(quick), method, setting, training, read)
 
     split, secure = ({h: job(images(quick), m, h, quick) for h in (1, 3, 5)} for m in ("SplitNN", "SFA-NN"))
     for attack, note in zip(OPEN, ("", ", lr 0.001"), strict=True):
-        for height, made in split.items():
-            yield cell(f"SplitNN{note}", f"height {height}", made, f"attack:{attack}")
+        for height, training in split.items():
+            yield entry(f"SplitNN{note}", f"height {height}", training, f"attack:{attack}")
     for name, attack in MASKED.items():
-        for height, made in secure.items():
-            yield cell(f"SFA-NN, {name}", f"height {height}", made, f"attack:{attack}")
+        for height, training in secure.items():
+            yield entry(f"SFA-NN, {name}", f"height {height}", training, f"attack:{attack}")
     for guess in GUESSES:
-        yield cell(guess, "no message read", split[1], f"check:{guess}")
+        yield entry(guess, "no message read", split[1], f"check:{guess}")
 
 
 def _beside(quick: bool) -> Iterator[Entry]:
@@ -135,10 +135,10 @@ def _beside(quick: bool) -> Iterator[Entry]:
     split, secure = (job(images(quick), method, 1, quick) for method in ("SplitNN", "SFA-NN"))
     attacks = {"SplitNN": ("grn", split)}
     attacks |= {f"SFA-NN, {name}": (attack, secure) for name, attack in MASKED.items() if FAST not in attack}
-    for name, (attack, made) in attacks.items():
+    for name, (attack, training) in attacks.items():
         (grn,) = read_attacks([attack])
         for epoch in EPOCHS:
             noted = f"check:{grn.describe()}, epoch {epoch}"
-            yield Entry("grn-epochs", images(quick), name, f"epoch {epoch}", made, noted)
+            yield Entry("grn-epochs", images(quick), name, f"epoch {epoch}", training, noted)
     for what in REGRESSED:
         yield Entry("mask", images(quick), what, "relative error", secure, f"check:{what}")

@@ -29,13 +29,13 @@ def baselines(run: Run) -> dict[str, float]:
     shadow = shadow_of(run, frozenset({me}), SHADOW, False, run.plan.seed)
     x, y = shadow.features[me].flatten(1), shadow.labels
     inputs, labels = _own(run, me), run.task.labels[run.task.train]
-    found = {"labels, MLP": 100 * _share(_mlp(run, (1000, 600, 200), x, y, inputs, len(run.task.classes)), labels)}
+    figures = {"labels, MLP": 100 * _share(_mlp(run, (1000, 600, 200), x, y, inputs, len(run.task.classes)), labels)}
     for name, learner in (
         ("extra trees", ExtraTreesClassifier(200, random_state=0)),
         ("logistic regression", LogisticRegression(max_iter=1000)),
     ):
         guess = learner.fit(x.numpy(), y.numpy()).predict(inputs.numpy())
-        found[f"labels, {name}"] = 100 * float(np.mean(guess == labels.numpy()))
+        figures[f"labels, {name}"] = 100 * float(np.mean(guess == labels.numpy()))
     truth, known = _own(run, victim), shadow.features[victim].flatten(1)
     guesses = {
         "mean": known.mean(dim=0).expand_as(truth).numpy(),
@@ -43,11 +43,11 @@ def baselines(run: Run) -> dict[str, float]:
         "extra trees": ExtraTreesRegressor(100, random_state=0).fit(x.numpy(), known.numpy()).predict(inputs.numpy()),
         "MLP": _mlp(run, (800, 500, 100), x, known, inputs, 0).numpy(),
     }
-    found |= {f"features, {name}": float(np.mean((guess - truth.numpy()) ** 2)) for name, guess in guesses.items()}
+    figures |= {f"features, {name}": float(np.mean((guess - truth.numpy()) ** 2)) for name, guess in guesses.items()}
     if 1 < truth.shape[1] <= 40:
         pair = [np.array(correlations(values)) for values in (truth.numpy(), guesses["ridge"])]
-        found["correlations, ridge"] = float(np.abs(pair[0] - pair[1]).mean())
-    return found
+        figures["correlations, ridge"] = float(np.abs(pair[0] - pair[1]).mean())
+    return figures
 
 
 def _victim(run: Run) -> str:

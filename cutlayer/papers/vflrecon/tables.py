@@ -64,7 +64,7 @@ THREE = {"criteo": (88.62, 91.24), "avazu": (82.64, 89.45)}  # table III: norm s
 def job(name: str, quick: bool, **changes: object) -> Job:
     """The job behind a cell: labels by four attacks, features by two."""
     small = name == "sensorless"
-    made = Job(
+    training = Job(
         data="digits" if quick else SETS[name],
         bottom="mlp:hidden=50,last_activation=true,he_uniform=true",
         top="relu-mlp:hidden=100-100",
@@ -78,8 +78,8 @@ def job(name: str, quick: bool, **changes: object) -> Job:
         checks=("vflrecon:baselines",),
     )
     if quick:
-        made = replace(made, attacks=tuple(_quick(attack) for attack in made.attacks))
-    return replace(made, **changes)  # type: ignore[arg-type]
+        training = replace(training, attacks=tuple(_quick(attack) for attack in training.attacks))
+    return replace(training, **changes)  # type: ignore[arg-type]
 
 
 def _quick(attack: str) -> str:
@@ -88,10 +88,10 @@ def _quick(attack: str) -> str:
 
 def tables(quick: bool) -> dict[str, list[Entry]]:
     """Every table and figure, by its name."""
-    return by_table(_cells(quick))
+    return by_table(_entries(quick))
 
 
-def _cells(quick: bool) -> Iterator[Entry]:
+def _entries(quick: bool) -> Iterator[Entry]:
     if quick:
         yield from _figures_3_and_5("digits", job("digits", quick))
         return
@@ -108,8 +108,8 @@ def _cells(quick: bool) -> Iterator[Entry]:
     yield from _records()
 
 
-def _figures_3_and_5(name: str, made: Job) -> Iterator[Entry]:
-    shared, own, clusters, features = made.attacks
+def _figures_3_and_5(name: str, training: Job) -> Iterator[Entry]:
+    shared, own, clusters, features = training.attacks
     for table, method, read, paper in (
         ("figure 3", "VFLRecon, shared start", f"attack:{shared}", LABELS.get(name)),
         ("figure 3", "VFLRecon, own start", f"attack:{own}", LABELS.get(name)),
@@ -125,20 +125,20 @@ def _figures_3_and_5(name: str, made: Job) -> Iterator[Entry]:
         ("figure 6", "correlations off by, VFLRecon", f"off:{features}", None),
         ("figure 6", "correlations off by, ridge", "check:correlations, ridge", None),
     ):
-        yield Entry(table, name, method, "", made, read, paper)
+        yield Entry(table, name, method, "", training, read, paper)
     if name == "covertype":  # 40 labels do not tell seven uneven classes apart; as many as there are shadow rows do
         many = f"{CLUSTERS}:labels=1000"
-        told = replace(made, attacks=(many,), checks=())
-        yield Entry("figure 3", name, "gradient-clusters, 1,000 labels", "", told, f"attack:{many}")
+        informed = replace(training, attacks=(many,), checks=())
+        yield Entry("figure 3", name, "gradient-clusters, 1,000 labels", "", informed, f"attack:{many}")
 
 
 def _table_3(name: str) -> Iterator[Entry]:
     """Norm scoring with a threshold from shadow data, against VFLRecon."""
     norm = "norm-score:shadow=1000"
-    made = job(name, False, attacks=(norm, OWN_FEWER, SHARED_FEWER))
-    yield Entry("III", name, "norm scoring", "", made, f"attack:{norm}", THREE[name][0])
-    yield Entry("III", name, "VFLRecon", "own start", made, f"attack:{OWN_FEWER}", THREE[name][1])
-    yield Entry("III", name, "VFLRecon", "shared start", made, f"attack:{SHARED_FEWER}", THREE[name][1])
+    training = job(name, False, attacks=(norm, OWN_FEWER, SHARED_FEWER))
+    yield Entry("III", name, "norm scoring", "", training, f"attack:{norm}", THREE[name][0])
+    yield Entry("III", name, "VFLRecon", "own start", training, f"attack:{OWN_FEWER}", THREE[name][1])
+    yield Entry("III", name, "VFLRecon", "shared start", training, f"attack:{SHARED_FEWER}", THREE[name][1])
 
 
 def _direct() -> Iterator[Entry]:
@@ -148,7 +148,7 @@ def _direct() -> Iterator[Entry]:
         ("untrainable top", "sum", "none", (100, 96)),
         ("trainable top", "concat", "relu-mlp:hidden=100-100", (56, 92)),
     ):
-        made = job(
+        training = job(
             "sensorless",
             False,
             bottom=bottom,
@@ -157,19 +157,21 @@ def _direct() -> Iterator[Entry]:
             width=11,
             attacks=("direct-label", SHARED_FEWER, OWN_FEWER),
         )
-        yield Entry("direct", "sensorless", "direct-label", setting, made, "attack:direct-label", paper[0])
-        yield Entry("direct", "sensorless", "VFLRecon, shared start", setting, made, f"attack:{SHARED_FEWER}", paper[1])
-        yield Entry("direct", "sensorless", "VFLRecon, own start", setting, made, f"attack:{OWN_FEWER}", paper[1])
+        yield Entry("direct", "sensorless", "direct-label", setting, training, "attack:direct-label", paper[0])
+        yield Entry(
+            "direct", "sensorless", "VFLRecon, shared start", setting, training, f"attack:{SHARED_FEWER}", paper[1]
+        )
+        yield Entry("direct", "sensorless", "VFLRecon, own start", setting, training, f"attack:{OWN_FEWER}", paper[1])
 
 
 def _sensorless(**changes: object) -> Job:
     return job("sensorless", False, attacks=(SHARED_FEWER, OWN_FEWER, CLUSTERS), **changes)
 
 
-def _both(table: str, setting: str, made: Job, paper: float | None) -> Iterator[Entry]:
+def _both(table: str, setting: str, training: Job, paper: float | None) -> Iterator[Entry]:
     for method, attack in (("VFLRecon, shared start", SHARED_FEWER), ("VFLRecon, own start", OWN_FEWER)):
-        yield Entry(table, "sensorless", method, setting, made, f"attack:{attack}", paper)
-    yield Entry(table, "sensorless", "gradient-clusters", setting, made, f"attack:{CLUSTERS}")
+        yield Entry(table, "sensorless", method, setting, training, f"attack:{attack}", paper)
+    yield Entry(table, "sensorless", "gradient-clusters", setting, training, f"attack:{CLUSTERS}")
 
 
 def _table_4() -> Iterator[Entry]:
@@ -188,45 +190,49 @@ def _figures_7_to_9() -> Iterator[Entry]:
         yield from _both("figure 8", f"batches of {size}", _sensorless(batch_size=size, epochs=5), None)
     for shadow in SHADOWS:
         attacks = tuple(f"{attack},shadow={shadow}" for attack in (SHARED_FEWER, OWN_FEWER))
-        made = job("sensorless", False, attacks=attacks)
+        training = job("sensorless", False, attacks=attacks)
         for method, attack in zip(("shared start", "own start"), attacks, strict=True):
             yield Entry(
-                "figure 9", "sensorless", f"VFLRecon, {method}", f"{shadow} shadow rows", made, f"attack:{attack}"
+                "figure 9", "sensorless", f"VFLRecon, {method}", f"{shadow} shadow rows", training, f"attack:{attack}"
             )
 
 
-def _defended(table: str, name: str, method: str, made: Job, paper: tuple[float, ...] | None) -> Iterator[Entry]:
+def _defended(table: str, name: str, method: str, training: Job, paper: tuple[float, ...] | None) -> Iterator[Entry]:
     """Accuracy, and what each attack reads; naive shadows know nothing of the defence."""
     fewer = table == "V" or name == "cifar10"
     shared, own = (SHARED_FEWER, OWN_FEWER) if fewer else (SHARED, OWN)
     naive = f"{shared},adaptive=false"
-    made = replace(made, attacks=(shared, naive, own, CLUSTERS) if fewer else (shared, naive, own, CLUSTERS, FEATURES))
+    training = replace(
+        training, attacks=(shared, naive, own, CLUSTERS) if fewer else (shared, naive, own, CLUSTERS, FEATURES)
+    )
     loss, labels, error = paper or (None, None, None)
-    said = "" if loss is None else f" (paper: {loss:+.2f} points)"
-    yield Entry(table, name, method, f"accuracy{said}", made)
-    yield Entry(table, name, method, "labels, shared start, adaptive", made, f"attack:{shared}", labels)
-    yield Entry(table, name, method, "labels, shared start, naive", made, f"attack:{naive}", labels)
-    yield Entry(table, name, method, "labels, own start, adaptive", made, f"attack:{own}", labels)
-    yield Entry(table, name, method, "labels, gradient-clusters", made, f"attack:{CLUSTERS}")
+    printed = "" if loss is None else f" (paper: {loss:+.2f} points)"
+    yield Entry(table, name, method, f"accuracy{printed}", training)
+    yield Entry(table, name, method, "labels, shared start, adaptive", training, f"attack:{shared}", labels)
+    yield Entry(table, name, method, "labels, shared start, naive", training, f"attack:{naive}", labels)
+    yield Entry(table, name, method, "labels, own start, adaptive", training, f"attack:{own}", labels)
+    yield Entry(table, name, method, "labels, gradient-clusters", training, f"attack:{CLUSTERS}")
     if not fewer:
-        yield Entry(table, name, method, "features, shared start", made, f"attack:{FEATURES}", error)
+        yield Entry(table, name, method, "features, shared start", training, f"attack:{FEATURES}", error)
 
 
 def _table_5() -> Iterator[Entry]:
     for variance, paper in NOISE.items():
-        made = job("sensorless", False, defence=f"output-noise:variance={variance}")
-        yield from _defended("V", "sensorless", f"noise of variance {variance}", made, paper)
+        training = job("sensorless", False, defence=f"output-noise:variance={variance}")
+        yield from _defended("V", "sensorless", f"noise of variance {variance}", training, paper)
 
 
 def _table_6(name: str) -> Iterator[Entry]:
     yield from _defended("VI", name, "none", job(name, False), None)
     for (method, defence), paper in zip(DEFENCES.items(), SIX[name], strict=True):
-        made = job(name, False)
-        yield from _defended("VI", name, method, replace(made, defence=defence.format(epochs=made.epochs)), paper)
+        training = job(name, False)
+        yield from _defended(
+            "VI", name, method, replace(training, defence=defence.format(epochs=training.epochs)), paper
+        )
 
 
 def _records() -> Iterator[Entry]:
     """What belongs into a record: parameters, their difference, or neither; one rehearsal or several."""
-    made = job("sensorless", False, attacks=tuple(ABLATED.values()))
+    training = job("sensorless", False, attacks=tuple(ABLATED.values()))
     for method, attack in ABLATED.items():
-        yield Entry("records", "sensorless", method, "", made, f"attack:{attack}")
+        yield Entry("records", "sensorless", method, "", training, f"attack:{attack}")

@@ -1,6 +1,5 @@
 """Outcomes are stored the moment they exist; what is done stays done, what failed is tried again."""
 
-import json
 from concurrent.futures import BrokenExecutor, Executor, Future
 
 import pytest
@@ -77,17 +76,6 @@ def test_a_part_that_two_units_share_is_done_once(units, done, tmp_path):
     seen = []
     run_units([*units, *units], Outcomes(tmp_path / "o.jsonl"), progress=lambda done, total, text: seen.append(total))
     assert done == ["a", "b", "c"] and set(seen) == {3}
-
-
-def test_a_line_cut_short_does_not_swallow_the_next_one(tmp_path):
-    path = tmp_path / "outcomes.jsonl"
-    path.write_text('{"key": "a", "status": "done"}\n{"key": "b", "sta')
-    store = Outcomes(path)
-    assert list(store) == ["a"]
-    store.add({"key": "b", "status": "done"})
-    store.add({"key": "c", "status": "done"})
-    assert list(Outcomes(path)) == ["a", "b", "c"]
-    assert [json.loads(line)["key"] for line in path.read_text().splitlines() if line.endswith("}")] == ["a", "b", "c"]
 
 
 def test_a_worker_that_dies_is_named_and_nothing_is_lost(units, done, tmp_path):

@@ -19,6 +19,7 @@ LENGTHS = (4, 8, 16, 32, 64, 128)
 IMAGES = ("mnist", "cifar10")
 VICTIM = "party1"  # as in the paper, whose columns are attacked: the first feature party
 COMPLETION = "model-completion:labels={labels},on={on}"
+CONTROLS = ("DCOR against noise", "DCOR, pictures of other classes", "MSE", "MSE of the class mean")
 STEPS = (("1", "0.1"), ("1", "1"), ("2", "0.1"), ("2", "1"))  # bound, step size
 
 
@@ -92,23 +93,23 @@ def job(dataset: str, defence: str, bits: int, quick: bool) -> Job:
     plain = defence in ("none", f"hash:bits={bits}", f"hash:bits={bits},targets=private")
     if plain and bits == 16:
         training = replace(training, attacks=_attacks(name, defence))
-        if defence == "hash:bits=16" and name in (*IMAGES, "digits"):
+        if defence == "hash:bits=16" and _pictures(name):
             training = replace(training, checks=("hashvfl:alarms",))
     if defence == f"hash:bits={bits}" and bits <= 16:
         detected = ("hashvfl:detection",) if bits == 4 else ()
-        rebuilt = ("hashvfl:reconstruction",) if bits >= 4 and name in (*IMAGES, "digits") else ()
+        rebuilt = ("hashvfl:reconstruction",) if bits >= 4 and _pictures(name) else ()
         training = replace(training, checks=training.checks + detected + rebuilt)
     return training
 
 
 def _attacks(name: str, defence: str) -> tuple[str, ...]:
     """Label attacks of Table III and ours beside it; Table V on the sets of ten classes."""
-    labels = 40 if name in (*IMAGES, "digits") else 100
+    labels = 40 if _pictures(name) else 100
     on = ["bottom"] if defence == "none" else ["bottom", "messages"]
     chosen = [COMPLETION.format(labels=labels, on=o) for o in on]
     if defence != "none":
         chosen.append("nearest-code")
-    if name in (*IMAGES, "digits"):
+    if _pictures(name):
         scales = ("paper", "embeddings") if defence == "none" else ("paper",)
         chosen += [f"pgd:bound={b},step={s},scale={scale}" for (b, s), scale in product(STEPS, scales)]
         chosen += ["pgd:choose=seen-codes"] if defence != "none" else []
@@ -124,8 +125,17 @@ def tables(quick: bool) -> dict[str, list[Entry]]:
 def _entries(quick: bool) -> Iterator[Entry]:
     for dataset in datasets(quick):
         yield from _accuracy(dataset, quick)
-        yield from _leakage(dataset, quick)
+        yield from _table_3(dataset, quick)
+        if _pictures(dataset):
+            yield from _table_5(dataset, quick)
+            yield from _table_4(dataset, quick)
+        yield from _table_6(dataset, quick)
         yield from _figures(dataset, quick)
+
+
+def _pictures(dataset: str) -> bool:
+    """Whether its rows are pictures of ten classes."""
+    return dataset.split()[0] in (*IMAGES, "digits")
 
 
 def _value(table: Mapping[str, tuple[float, ...]], dataset: str, index: int) -> float | None:
@@ -134,7 +144,7 @@ def _value(table: Mapping[str, tuple[float, ...]], dataset: str, index: int) -> 
 
 def _accuracy(dataset: str, quick: bool) -> Iterator[Entry]:
     """Tables II, VII, VIII and X."""
-    shortest = 4 if dataset.split()[0] in (*IMAGES, "digits") else 1
+    shortest = 4 if _pictures(dataset) else 1
 
     def entry(table: str, method: str, defence: str, bits: int, paper: float | None, setting: str = "") -> Entry:
         spelling = defence.format(bits=bits)
@@ -167,63 +177,75 @@ def _accuracy(dataset: str, quick: bool) -> Iterator[Entry]:
         yield entry("10", "batch norm, no sign", only_norm, bits, None)
 
 
-def _leakage(dataset: str, quick: bool) -> Iterator[Entry]:
-    """Tables III, IV, V and VI."""
-    name = dataset.split()[0]
-    base, hashed = (job(dataset, defence, 16, quick) for defence in ("none", "hash:bits=16"))
-    private = job(dataset, "hash:bits=16,targets=private", 16, quick)
-    labels = 40 if name in (*IMAGES, "digits") else 100
+def _attacked(dataset: str, quick: bool) -> tuple[Job, Job, Job]:
+    """Without defence, hashed, and hashed with target codes of each party's own: the trainings that are attacked."""
+    defences = ("none", "hash:bits=16", "hash:bits=16,targets=private")
+    base, hashed, private = (job(dataset, defence, 16, quick) for defence in defences)
+    return base, hashed, private
+
+
+def _table_3(dataset: str, quick: bool) -> Iterator[Entry]:
+    """Labels, by completing the bottom or by the target codes."""
+    base, hashed, private = _attacked(dataset, quick)
+    labels = 40 if _pictures(dataset) else 100
     bottom, messages = (COMPLETION.format(labels=labels, on=on) for on in ("bottom", "messages"))
-    three = (
+    for method, training, attack, index in (
         ("undefended, head on the embedding", base, bottom, 0),
         ("hash, head on the code", hashed, messages, 1),
         ("hash, head on what precedes the code", hashed, bottom, None),
         ("hash, nearest target code, no labels", hashed, "nearest-code", None),
         ("hash with private target codes, head on the code", private, messages, None),
         ("hash with private target codes, nearest target code", private, "nearest-code", None),
-    )
-    for method, training, attack, index in three:
+    ):
         paper = None if index is None else _value(COMPLETED, dataset, index)
         yield Entry("3", dataset, method, f"{labels} labels", training, f"attack:{attack}", paper)
     yield Entry("3", dataset, "own columns only (baseline)", f"{labels} labels", base, f"baseline:{bottom}")
-    if name in (*IMAGES, "digits"):
-        for index, (bound, step) in enumerate(STEPS):
-            setting = f"omega {bound}, eta {step}"
-            values = FORCED.get(dataset, ((None, None),) * 4)[index]
-            for method, training, scale, paper in (
-                ("undefended", base, "paper", values[0]),
-                ("undefended, scaled by mean |v|", base, "embeddings", None),
-                ("hash", hashed, "paper", values[1]),
-            ):
-                attack = f"pgd:bound={bound},step={step},scale={scale}"
-                yield Entry("5", dataset, method, setting, training, f"attack:{attack}", paper)
-        yield Entry("5", dataset, "hash, best of the codes seen", "", hashed, "attack:pgd:choose=seen-codes")
-        yield Entry("5", dataset, "hash, honest submissions (baseline)", "", hashed, "baseline:pgd:choose=seen-codes")
-    if name in (*IMAGES, "digits"):
-        for bits in LENGTHS[:3]:
-            training = job(dataset, f"hash:bits={bits}", bits, quick)
-            for index, figure in enumerate(("KLD", "SSIM", "DCOR")):
-                paper = _value(RECONSTRUCTED, dataset, index)
-                yield Entry(
-                    "4", dataset, f"class code inverted, {figure}", f"{bits} bits", training, f"check:{figure}", paper
-                )
-            for control in ("DCOR against noise", "DCOR, pictures of other classes", "MSE", "MSE of the class mean"):
-                yield Entry(
-                    "4", dataset, f"class code inverted, {control}", f"{bits} bits", training, f"check:{control}"
-                )
-        for method, training in (("undefended", base), ("hash", hashed), ("hash, private target codes", private)):
-            for reads in ("message", "label", "class-mean"):
-                decoder = f"{method}: decoder from {reads}, MSE"
-                read = f"attack:decoder:images=1000,reads={reads}"
-                yield Entry("4", dataset, decoder, "16 bits, 1000 pairs", training, read, victim=VICTIM)
-    four = job(dataset, "hash:bits=4", 4, quick)
-    if name in (*IMAGES, "digits"):
-        for kind in ("false alarms", "detected, best of the codes seen", "detected, code of class 0"):
+
+
+def _table_4(dataset: str, quick: bool) -> Iterator[Entry]:
+    """Pictures, from class codes by inversion and from messages by a decoder."""
+    for bits in LENGTHS[:3]:
+        training = job(dataset, f"hash:bits={bits}", bits, quick)
+        printed = {
+            figure: _value(RECONSTRUCTED, dataset, index) for index, figure in enumerate(("KLD", "SSIM", "DCOR"))
+        }
+        for figure in (*printed, *CONTROLS):
+            method = f"class code inverted, {figure}"
+            yield Entry("4", dataset, method, f"{bits} bits", training, f"check:{figure}", printed.get(figure))
+    methods = ("undefended", "hash", "hash, private target codes")
+    for method, training in zip(methods, _attacked(dataset, quick), strict=True):
+        for reads in ("message", "label", "class-mean"):
+            decoder = f"{method}: decoder from {reads}, MSE"
+            read = f"attack:decoder:images=1000,reads={reads}"
+            yield Entry("4", dataset, decoder, "16 bits, 1000 pairs", training, read, victim=VICTIM)
+
+
+def _table_5(dataset: str, quick: bool) -> Iterator[Entry]:
+    """Outcomes that one party forces."""
+    base, hashed, _ = _attacked(dataset, quick)
+    for index, (bound, step) in enumerate(STEPS):
+        setting = f"omega {bound}, eta {step}"
+        values = FORCED.get(dataset, ((None, None),) * 4)[index]
+        for method, training, scale, paper in (
+            ("undefended", base, "paper", values[0]),
+            ("undefended, scaled by mean |v|", base, "embeddings", None),
+            ("hash", hashed, "paper", values[1]),
+        ):
+            attack = f"pgd:bound={bound},step={step},scale={scale}"
+            yield Entry("5", dataset, method, setting, training, f"attack:{attack}", paper)
+    yield Entry("5", dataset, "hash, best of the codes seen", "", hashed, "attack:pgd:choose=seen-codes")
+    yield Entry("5", dataset, "hash, honest submissions (baseline)", "", hashed, "baseline:pgd:choose=seen-codes")
+
+
+def _table_6(dataset: str, quick: bool) -> Iterator[Entry]:
+    """How far codes are from the target code, and what the detector makes of forged ones."""
+    hashed, four = _attacked(dataset, quick)[1], job(dataset, "hash:bits=4", 4, quick)
+    for kind in ("false alarms", "detected, best of the codes seen", "detected, code of class 0"):
+        if _pictures(dataset):
             yield Entry("6", dataset, f"{kind}, %", "16 bits", hashed, f"check:{kind}")
     for index, kind in enumerate(("correct", "error")):
-        yield Entry(
-            "6", dataset, f"mean distance, {kind}", "4 bits", four, f"check:{kind}", _value(DETECTED, dataset, index)
-        )
+        paper = _value(DETECTED, dataset, index)
+        yield Entry("6", dataset, f"mean distance, {kind}", "4 bits", four, f"check:{kind}", paper)
 
 
 def _figures(dataset: str, quick: bool) -> Iterator[Entry]:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 
 @contextmanager
-def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, private: bool = False, overwrite: bool = True) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place when the block ends, and goes if the block fails.
 
     Its name is new and random, so no link that somebody laid is followed; with `private` only its owner may read it,
-    from the first byte on. Content and name are on the disk when this returns.
+    from the first byte on. Without `overwrite` a file that is there already stays, and FileExistsError is raised.
+    Content and name are on the disk when this returns.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     os.close(descriptor)
@@ -22,16 +23,20 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
         if not private:
             temporary.chmod(0o666 & ~_umask())
         _sync(temporary)
-        temporary.replace(path)
+        if overwrite:
+            temporary.replace(path)
+        else:
+            path.hardlink_to(temporary)  # unlike a rename, this fails where there is a file already
+            temporary.unlink()
         _sync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
+def write_bytes(path: Path, data: bytes, *, private: bool = False, overwrite: bool = True) -> None:
     """Write a file."""
-    with replacing(path, private=private) as temporary:
+    with replacing(path, private=private, overwrite=overwrite) as temporary:
         temporary.write_bytes(data)
 
 

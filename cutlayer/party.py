@@ -5,7 +5,7 @@ message.Talk). Who carries the messages, a loop in this process or a network, is
 party's business.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
@@ -95,6 +95,7 @@ class Defended(Trainee):
         self.cut = cut
         self.roster = equipment.roster
         self.setting = equipment.setting
+        self.find_rows: Callable[[Tensor], Tensor] | None = None  # where its rows have other numbers than a batch's
         self.batchers = changes(defences, "batch")
         self.protectors = changes(defences, "protect")
         self.penalties = changes(defences, "penalty")
@@ -123,7 +124,7 @@ class Defended(Trainee):
 
     def inputs(self, features: Tensor | SparseRows, batch: Batch) -> Tensor | SparseRows:
         """The batch's rows, as defences leave them."""
-        values = features.index_select(0, batch.rows)
+        values = features.index_select(0, self.find_rows(batch.rows) if self.find_rows else batch.rows)
         for defence in self.batchers:
             values = defence.batch(values, self.local(Place.INPUTS, batch))
         return values

@@ -43,8 +43,8 @@ def inverse(scalar: bytes) -> bytes | None:
     """The clamped scalar that undoes this one on points of prime order, if there is one."""
     target = pow(int.from_bytes(scalar, "little"), -1, kernel.ORDER)
     lift = -target * pow(kernel.ORDER, -1, 8) % 8  # target + lift * ORDER = 0 modulo 8
-    found = target + lift * kernel.ORDER
-    return found.to_bytes(32, "little") if 1 << 254 <= found < 1 << 255 else None
+    scalar_inverse = target + lift * kernel.ORDER
+    return scalar_inverse.to_bytes(32, "little") if 1 << 254 <= scalar_inverse < 1 << 255 else None
 
 
 def draw_blind() -> tuple[bytes, bytes]:
@@ -84,10 +84,10 @@ class Curve:
     def _map(self, items: Sequence[bytes], scalar: bytes, salt: bytes | None) -> Bytes:
         count = len(items)
         if self.processes == 1 or count < ALONE:
-            done = kernel.work(kernel.pack(items, scalar, salt))
+            result = kernel.work(kernel.pack(items, scalar, salt))
         else:
             size = min(-(-count // self.processes), MOST_AT_ONCE)
-            done = b"".join(
+            result = b"".join(
                 cores.spread(
                     kernel.__name__,
                     None,
@@ -99,7 +99,7 @@ class Curve:
                     instead="try processes=1",
                 )
             )
-        return np.frombuffer(done, np.uint8).reshape(count, kernel.POINT)
+        return np.frombuffer(result, np.uint8).reshape(count, kernel.POINT)
 
 
 def _proper(_: int, points: bytes) -> bytes:

@@ -39,13 +39,17 @@ class Ids:
     def __len__(self) -> int:
         return len(self.values)
 
+    def counts(self) -> dict[str, int]:
+        """How many ids can be used, and how many rows hold none or a repeated one."""
+        return {"usable": len(self), "empty": self.empty, "repeated": self.repeated}
+
 
 def read_ids(column: Iterable[object], *, rule: Rule = Rule.TEXT, country: str = "", keep_first: bool = False) -> Ids:
     """Spell a column's ids alike and keep each once.
 
     Rows without an id are left out and counted. An id in two rows has no one partner elsewhere, so repeats
-    are refused, unless the first row of each is to be kept. `country` (such as "49") completes phone numbers
-    that are written without one.
+    are refused, unless `keep_first` says to keep the first row of each. `country` (such as "49") completes phone
+    numbers that are written without one.
     """
     spell = _speller(rule, country)
     first: dict[bytes, int] = {}

@@ -71,7 +71,7 @@ def work(job: bytes) -> bytes:
     lengths = struct.unpack_from(f"<{items}I", job, start)
     start += 4 * items
     ends = list(accumulate(lengths, initial=start))
-    names = (job[one:two] for one, two in pairwise(ends))
+    names = (job[start:end] for start, end in pairwise(ends))
     return multiply(hash_to_points(names, salt), scalar)
 
 

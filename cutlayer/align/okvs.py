@@ -1,4 +1,4 @@
-"""An oblivious key-value store: a table that gives every key its value, and whoever lacks the keys nothing.
+"""An oblivious key-value store: a table that gives every key its value, and nothing to anyone without the keys.
 
 A key's value is the XOR of three slots, one in each third of the table, and of those of 128 *dense* slots that a mask
 of 128 bits chooses; slots and mask come from a hash of key and salt. To fill the table, keys are peeled: one that is
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlayer.align.curve import Bytes
-from cutlayer.align.pairs import VALUE, Words
+from cutlayer.align.shares import VALUE, Words
 from cutlayer.errors import RunError
 
 DENSE = 128
@@ -81,8 +81,8 @@ def _places(keys: Bytes, salt: bytes, size: int) -> tuple[Numbers, Bytes]:
 
 def _xor(slots: Words, places: Numbers) -> Words:
     first, second, last = places.T
-    found: Words = slots[first] ^ slots[second] ^ slots[last]
-    return found
+    total: Words = slots[first] ^ slots[second] ^ slots[last]
+    return total
 
 
 def _masked(dense: Words, masks: Bytes) -> Words:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cutlayer.align import okvs
 from cutlayer.align.curve import Bytes
 from cutlayer.align.kernel import POINT
-from cutlayer.align.pairs import VALUE
+from cutlayer.align.shares import VALUE
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, send
 

@@ -5,7 +5,7 @@ With k_i a key of feature party i, drawn for this alignment, and F_i(x) = k_i * 
 1. Leader to each i: a * H(x) for its ids x in a random order, `a` its blind, the same for all parties.
 2. Party i to leader: k_i times each of these points, in their order; the leader takes the blind off and has F_i(x).
 3. Party i to leader, of its own ids y. One feature party: the tags hash(F(y)), sorted; the leader looks for hash(F(x)).
-   Several: a table (okvs.py) that gives F_i(y) the value pad(F_i(y)) XOR share_i(y), shares as in pairs.py. The leader
+   Several: a table (okvs.py) that gives F_i(y) the value pad(F_i(y)) XOR share_i(y), shares as in shares.py. The leader
    decodes at its own x, takes off the pads it can compute and XORs over the parties: zero exactly if all hold x.
 4. Leader to each i: the tags hash(F_i(x)) of the common ids, in the common order, by which i finds its rows.
 
@@ -18,7 +18,7 @@ themselves, so it says nothing more, and the same ids and seed give the same ord
   and for an x that some parties hold but not all, their values are uniform and independent, so neither which parties
   hold it nor the size of any partial intersection shows.
 - A feature party, or several together: the common ids and the leader's set size. The points a * H(x) look random
-  to whoever lacks `a` (decisional Diffie-Hellman, H a random oracle).
+  to anyone without `a` (decisional Diffie-Hellman, H a random oracle).
 - F_i at ids that the leader did not ask for is pseudo-random to it (one-more Diffie-Hellman, as in 2HashDH), so it
   cannot try other ids on tags or tables, then or later.
 
@@ -43,7 +43,6 @@ from torch import Tensor
 from cutlayer.align import okvs
 from cutlayer.align.curve import Bytes, Curve, draw_blind, draw_key
 from cutlayer.align.ids import Ids
-from cutlayer.align.pairs import VALUE, Pairs, shares
 from cutlayer.align.payload import (
     MOST_IDS,
     as_rows,
@@ -57,6 +56,8 @@ from cutlayer.align.payload import (
     table_in,
     tags_in,
 )
+from cutlayer.align.shares import CONTEXT, VALUE, shares
+from cutlayer.crypto.key_pair import KeyPair
 from cutlayer.cut import Roster, collect
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Talk
@@ -104,9 +105,9 @@ def follow(
     _check_count(ids)
     curve, key = Curve(salt, processes), draw_key()
     others = [other for other in roster.feature_parties if other != name]
-    pairs = Pairs(name, salt)
+    keys = KeyPair(name, extra="net")
     for other in others:
-        public = np.frombuffer(pairs.public, np.uint8).reshape(1, -1)
+        public = np.frombuffer(keys.public, np.uint8).reshape(1, -1)
         yield bytes_message(batch, name, other, Kind.SETUP, public)
     own = curve.of_ids(ids.values, key)
     tags = as_tags(digests(own, TAG))
@@ -114,15 +115,16 @@ def follow(
     offer = as_rows(tags[by_tag])
     if others:
         publics = yield from collect(batch, Kind.SETUP, others, early)
-        hidden = shares(ids.values, pairs.meet(keys_in(publics)))
+        seeds = keys.agree(keys_in(publics), CONTEXT, salt)
+        hidden = shares(ids.values, seeds.values())
         offer = okvs.encode(own, digests(own, PAD).view("<u8") ^ hidden)
     yield bytes_message(batch, name, roster.label_party, Kind.POINTS, offer)
     asked = yield from collect(batch, Kind.POINTS, leader, early)
     answer = curve.multiply(points_in(asked[leader[0]]), key, leader[0])
     yield bytes_message(batch, name, roster.label_party, Kind.POINTS, answer)
-    told = yield from collect(batch, Kind.POINTS, leader, early)
+    result = yield from collect(batch, Kind.POINTS, leader, early)
     _nothing_more(early)
-    return torch.from_numpy(ids.rows[by_tag[_places(told[leader[0]], tags[by_tag], min(len(ids), len(answer)))]])
+    return torch.from_numpy(ids.rows[by_tag[_places(result[leader[0]], tags[by_tag], min(len(ids), len(answer)))]])
 
 
 def _check_count(ids: Ids) -> None:
@@ -155,14 +157,14 @@ def revealed(table: Bytes, points: Bytes) -> NDArray[np.uint64]:
 
 def _common_order(chosen: list[bytes], seed: int) -> NDArray[np.int64]:
     key = derive(seed, "align").to_bytes(8, "little")
-    hashed = b"".join([blake2b(name, key=key, digest_size=VALUE).digest() for name in chosen])
+    hashed = b"".join([blake2b(id_, key=key, digest_size=VALUE).digest() for id_ in chosen])
     return np.argsort(as_tags(np.frombuffer(hashed, np.uint8).reshape(-1, VALUE)))
 
 
-def _places(told: Message, own: NDArray[np.bytes_], most: int) -> NDArray[np.int64]:
+def _places(message: Message, own: NDArray[np.bytes_], most: int) -> NDArray[np.int64]:
     """Where the leader's tags stand in our sorted ones: all must, each once."""
-    tags = tags_in(told, most)
+    tags = tags_in(message, most)
     known, place = find(tags, own)
     if not known.all() or len(np.unique(place)) < len(place):
-        raise ProtocolError(f"Expected tags of common ids, each once, from {told.sender}, got others.")
+        raise ProtocolError(f"Expected tags of common ids, each once, from {message.sender}, got others.")
     return place

@@ -23,14 +23,17 @@ import torch
 
 from cutlayer.data.task import Features, Goal
 from cutlayer.message import Batch, Kind, Message, Phase
+from cutlayer.net.party.connection import Connection, Purpose
 from cutlayer.net.party.manifest import Manifest
-from cutlayer.net.party.member import Member
-from cutlayer.net.party.own_data import Holding
-from cutlayer.net.party.party_file import Data, Party, PartyFile
+from cutlayer.net.party.own_data import AlignedData
+from cutlayer.net.party.party_file import DataSection, PartyFile, PartySection
 from cutlayer.net.party.rehearse import rehearse
-from cutlayer.net.peers.dial import Dial
-from cutlayer.net.peers.hub import ALIVE, Hub
-from cutlayer.net.peers.mailbox import Came, Joined, Post
+from cutlayer.net.party.training import Training
+from cutlayer.net.peers.channel_settings import KEEPALIVE
+from cutlayer.net.peers.dialer import Dialer
+from cutlayer.net.peers.events import MessageReceived, PeerJoined
+from cutlayer.net.peers.listener import Listener
+from cutlayer.net.peers.mailbox import Mailbox
 from cutlayer.net.trust import authority, identity
 from cutlayer.net.trust.credentials import channel_credentials, channel_options, grpc, server_credentials
 from cutlayer.net.trust.identity import Identity
@@ -144,7 +147,7 @@ def _bare(folder: Path) -> Iterator[Any]:
     """A channel to a bare gRPC server in another process."""
     me = Identity.load(folder / "b")
     with _child(f"grpc_echo(Path({str(folder)!r}))") as port:
-        options = [*ALIVE, *channel_options("a")]
+        options = [*KEEPALIVE, *channel_options("a")]
         with grpc.secure_channel(f"127.0.0.1:{port}", channel_credentials(me), options=options) as channel:
             yield channel
 
@@ -172,7 +175,7 @@ def grpc_echo(folder: Path) -> None:
     """Bare gRPC that sends back what comes, by call or by stream."""
     from concurrent.futures import ThreadPoolExecutor
 
-    server = grpc.server(ThreadPoolExecutor(2), options=ALIVE)
+    server = grpc.server(ThreadPoolExecutor(2), options=KEEPALIVE)
     methods = {
         "Say": grpc.unary_unary_rpc_method_handler(lambda request, context: request),
         "Echo": grpc.stream_stream_rpc_method_handler(lambda requests, context: requests),
@@ -183,53 +186,53 @@ def grpc_echo(folder: Path) -> None:
     server.wait_for_termination()
 
 
-def _post(folder: Path, name: str) -> Post:
+def _mailbox(folder: Path, name: str) -> Mailbox:
     other = "b" if name == "a" else "a"
-    post = Post(name, "a", b"bench", (other,), PARTIES, Identity.load(folder / name))
-    post.allow({other: (64,)}, rows=256)
-    return post
+    mailbox = Mailbox(name, "a", b"bench", (other,), PARTIES, Identity.load(folder / name))
+    mailbox.allow({other: (64,)}, rows=256)
+    return mailbox
 
 
-def _echo(post: Post, event: Any, step: int) -> None:
+def _echo(mailbox: Mailbox, event: Any, step: int) -> None:
     batch = Batch(step, Phase.TRAIN, NO_ROWS)
-    post.send(Message(batch, post.name, post.peers[0], Kind.GRADIENT, event.message.payload))
+    mailbox.send(Message(batch, mailbox.name, mailbox.peers[0], Kind.GRADIENT, event.message.payload))
 
 
-def _greet(post: Post, event: Any) -> None:
+def _accept(mailbox: Mailbox, event: Any) -> None:
     """Take note of a new peer, as a carrier does."""
-    assert isinstance(event, Joined)
-    post.links[event.peer].greet()
+    assert isinstance(event, PeerJoined)
+    mailbox.links[event.peer].accept_new_process()
 
 
 def _ours(folder: Path) -> float:
-    """The same round trip between two posts: a tensor of 256 x 64 floats."""
-    with _child(f"post_echo(Path({str(folder)!r}))") as port:
-        post = _post(folder, "b")
-        dial = Dial(post, f"127.0.0.1:{port}", {}, lambda text: None)
-        _greet(post, post.events.get(timeout=10))
+    """The same round trip between two mailboxes: a tensor of 256 x 64 floats."""
+    with _child(f"mailbox_echo(Path({str(folder)!r}))") as port:
+        mailbox = _mailbox(folder, "b")
+        dialer = Dialer(mailbox, f"127.0.0.1:{port}", {}, lambda text: None)
+        _accept(mailbox, mailbox.events.get(timeout=10))
         payload, steps = torch.zeros(256, 64), iter(range(TURNS + WARM + 1))
 
         def ping() -> None:
             batch = Batch(next(steps), Phase.TRAIN, NO_ROWS)
-            post.send(Message(batch, "b", "a", Kind.EMBEDDING, payload))
-            assert isinstance(post.events.get(timeout=10), Came)
+            mailbox.send(Message(batch, "b", "a", Kind.EMBEDDING, payload))
+            assert isinstance(mailbox.events.get(timeout=10), MessageReceived)
 
         seconds = _turns(ping)
-        dial.close()
+        dialer.close()
     return seconds
 
 
-def post_echo(folder: Path) -> None:
-    """A hub that sends back what comes."""
-    post = _post(folder, "a")
-    print(Hub(post, "127.0.0.1:0", {}, lambda text: None).port, flush=True)
+def mailbox_echo(folder: Path) -> None:
+    """A listener that sends back what comes."""
+    mailbox = _mailbox(folder, "a")
+    print(Listener(mailbox, "127.0.0.1:0", {}, lambda text: None).port, flush=True)
     step = 0
     while True:
-        event = post.events.get()
-        if isinstance(event, Joined):
-            _greet(post, event)
-        elif isinstance(event, Came):
-            _echo(post, event, step)
+        event = mailbox.events.get()
+        if isinstance(event, PeerJoined):
+            _accept(mailbox, event)
+        elif isinstance(event, MessageReceived):
+            _echo(mailbox, event, step)
             step += 1
 
 
@@ -245,13 +248,13 @@ class _Source:
         labels = torch.randint(0, 10, (rows + 256,), generator=generator(0, "bench wire"))
         train, test = torch.arange(rows), torch.arange(rows, rows + 256)
         classes = tuple("0123456789")
-        self.holding = Holding(
+        self.data = AlignedData(
             Features(values), labels if party == "a" else None, Goal.MULTICLASS, classes, train, test
         )
 
-    def settle(self, rows: torch.Tensor, notes: list[str]) -> Holding:
+    def select(self, rows: torch.Tensor, notes: list[str]) -> AlignedData:
         """The rows are in order."""
-        return self.holding
+        return self.data
 
 
 def _file(name: str, party: str, folder: Path, port: int, lookahead: int = 0) -> PartyFile:
@@ -270,7 +273,7 @@ def _file(name: str, party: str, folder: Path, port: int, lookahead: int = 0) ->
     )
     here = f"127.0.0.1:{port}"
     listen, connect = (here, "") if party == "a" else ("", here)
-    own = Party(
+    own = PartySection(
         name=party,
         keys=str(folder / party),
         folder=str(folder / f"run-{party}"),
@@ -278,7 +281,7 @@ def _file(name: str, party: str, folder: Path, port: int, lookahead: int = 0) ->
         listen=listen,
         connect=connect,
     )
-    return PartyFile(folder / f"{party}.toml", own, Data(), run)
+    return PartyFile(folder / f"{party}.toml", own, DataSection(), run)
 
 
 def _one(name: str) -> float:
@@ -314,11 +317,11 @@ def two_processes(
             (Path(runs) / party).symlink_to(folder / party)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        with between(port) as dialled, _child(f"member({name!r}, 'b', Path({runs!r}), {dialled}, {lookahead})"):
-            return member(name, "a", Path(runs), port, lookahead)
+        with between(port) as dialled, _child(f"train_one({name!r}, 'b', Path({runs!r}), {dialled}, {lookahead})"):
+            return train_one(name, "a", Path(runs), port, lookahead)
 
 
-def member(name: str, party: str, folder: Path, port: int, lookahead: int = 0) -> float:
+def train_one(name: str, party: str, folder: Path, port: int, lookahead: int = 0) -> float:
     """Train as one party; seconds a step between the first step and the last."""
     if party == "b":
         print(0, flush=True)
@@ -327,10 +330,7 @@ def member(name: str, party: str, folder: Path, port: int, lookahead: int = 0) -
     def progress(step: int, total: int, text: str) -> None:
         times.append(time.perf_counter())
 
-    Member(
-        _file(name, party, folder, port, lookahead),
-        source=_Source(name, party),
-        log=lambda text: None,
-        progress=progress,
-    ).run()
+    file = _file(name, party, folder, port, lookahead)
+    with Connection(file, Purpose.TRAIN, log=lambda text: None) as connection:
+        Training(connection, source=_Source(name, party), progress=progress).run()
     return (times[-1] - times[0]) / (len(times) - 1)

@@ -1,12 +1,13 @@
 """cutlayer align: find the rows that all parties have in common, and stop there."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
+
+from cutlayer.cli.deployed import log_line, show_ids
 
 
 def align(
@@ -19,17 +20,14 @@ def align(
     Every party starts this with its own file, in any order. Each keeps its own row numbers in its folder, and
     `cutlayer party` with the same file takes them up. What each learns is in docs/explanation-alignment.md.
     """
-    from cutlayer.net.party.aligning import Aligning
+    from cutlayer.net.party.aligning import align as align_with_others
+    from cutlayer.net.party.connection import Connection, Purpose
     from cutlayer.net.party.party_file import read_file
 
-    record = Aligning(read_file(file), insecure=insecure, log=_say).run()
+    with Connection(read_file(file), Purpose.ALIGN, insecure=insecure, log=log_line) as connection:
+        record = align_with_others(connection)
     if as_json:
         print(json.dumps(record))
         return
-    ids = record["ids"]
     typer.echo(f"rows common to all parties: {record['rows']}")
-    typer.echo(f"ids here: {ids['usable']} usable, {ids['empty']} rows without one, {ids['repeated']} repeated")
-
-
-def _say(text: str) -> None:
-    print(f"cutlayer: {text}", file=sys.stderr, flush=True)
+    show_ids(record["ids"])

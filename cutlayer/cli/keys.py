@@ -40,19 +40,19 @@ def init(
     \b
     cutlayer keys init authority --name "bank and shops"
     """
-    _need()
+    _require_cryptography()
     from cutlayer.net.trust import pem
     from cutlayer.net.trust.authority import Authority
 
-    made = Authority.create(folder, name, days).certificate
-    fingerprint = pem.fingerprint(pem.p256(made.public_key()))
+    certificate = Authority.create(folder, name, days).certificate
+    fingerprint = pem.fingerprint(pem.p256(certificate.public_key()))
     facts = {
         "folder": str(folder),
         "name": name,
         "fingerprint": fingerprint,
-        "end": made.not_valid_after_utc.isoformat(),
+        "end": certificate.not_valid_after_utc.isoformat(),
     }
-    _tell(facts, json, f"Keep {folder / 'ca.key'} secret; give {folder / 'ca.pem'} to every party.")
+    _print(facts, json, f"Keep {folder / 'ca.key'} secret; give {folder / 'ca.pem'} to every party.")
 
 
 @app.command("request")
@@ -69,11 +69,11 @@ def request(
     \b
     cutlayer keys request bank --out bank
     """
-    _need()
+    _require_cryptography()
     from cutlayer.net.trust import identity
 
     path, fingerprint = identity.request(out, name)
-    _tell({"name": name, "request": str(path), "fingerprint": fingerprint}, json, _send(path))
+    _print({"name": name, "request": str(path), "fingerprint": fingerprint}, json, _advice(path))
 
 
 @app.command("sign")
@@ -94,16 +94,16 @@ def sign(
     \b
     cutlayer keys sign authority bank.csr
     """
-    _need()
+    _require_cryptography()
     from dataclasses import asdict
 
     from cutlayer.net.trust import pem
     from cutlayer.net.trust.authority import Authority
 
     asked, _ = pem.load_request(request)
-    one = Authority(authority).sign(request, name=name, days=days, addresses=address or [], renew=renew)
-    facts = {"asked": asked, **asdict(one), "certificate": str(authority / f"{one.name}.pem")}
-    _tell(facts, json, f"Compare the fingerprint with {one.name}'s own, then send it the certificate and ca.pem.")
+    entry = Authority(authority).sign(request, name=name, days=days, addresses=address or [], renew=renew)
+    facts = {"asked": asked, **asdict(entry), "certificate": str(authority / f"{entry.name}.pem")}
+    _print(facts, json, f"Compare the fingerprint with {entry.name}'s own, then send it the certificate and ca.pem.")
 
 
 @app.command("renew")
@@ -116,11 +116,11 @@ def renew(folder: PartyFolder, json: Json = False) -> None:
     \b
     cutlayer keys renew bank
     """
-    _need()
+    _require_cryptography()
     from cutlayer.net.trust import identity
 
     path, fingerprint = identity.renew(folder)
-    _tell({"name": path.stem, "request": str(path), "fingerprint": fingerprint}, json, _send(path))
+    _print({"name": path.stem, "request": str(path), "fingerprint": fingerprint}, json, _advice(path))
 
 
 @app.command("install")
@@ -139,7 +139,7 @@ def install(
     \b
     cutlayer keys install bank bank.pem ca.pem
     """
-    _need()
+    _require_cryptography()
     from cutlayer.net.trust import identity
 
     identity.install(folder, certificate, ca, crl)
@@ -159,12 +159,16 @@ def revoke(
     \b
     cutlayer keys revoke authority shop
     """
-    _need()
+    _require_cryptography()
     from cutlayer.net.trust.authority import Authority
 
-    gone = Authority(authority).revoke(which)
-    facts = {"revoked": [one.serial for one in gone], "name": gone[0].name, "list": str(authority / "crl.pem")}
-    _tell(facts, json, f"Send {authority / 'crl.pem'} to every party now.")
+    revoked = Authority(authority).revoke(which)
+    facts = {
+        "revoked": [entry.serial for entry in revoked],
+        "name": revoked[0].name,
+        "list": str(authority / "crl.pem"),
+    }
+    _print(facts, json, f"Send {authority / 'crl.pem'} to every party now.")
 
 
 @app.command("show")
@@ -179,7 +183,7 @@ def show(
     \b
     cutlayer keys show bank
     """
-    _need()
+    _require_cryptography()
     if not folder.is_dir():
         raise ConfigError(f"Expected a folder {folder}, from `cutlayer keys init` or `cutlayer keys request`.")
     if (folder / "ca.key").exists():
@@ -196,21 +200,21 @@ def _show_authority(folder: Path, json: bool) -> None:
     from cutlayer.net.trust.authority import Authority
 
     authority = Authority(folder)
-    parties = [{**asdict(one), "state": state, "days": _days(one.end)} for one, state in authority.states()]
+    parties = [{**asdict(entry), "state": state, "days": _days(entry.end)} for entry, state in authority.states()]
     end, name = authority.certificate.not_valid_after_utc, pem.common_name(authority.certificate.subject)
     newest = {party["name"]: party["days"] for party in parties if party["state"] == "valid"}
     facts = {
         "name": name,
         "fingerprint": pem.fingerprint(pem.p256(authority.certificate.public_key())),
         "end": end.isoformat(),
-        "warnings": [text for who, days in {name: _days(end), **newest}.items() for text in _warnings(who, days)],
+        "warnings": [text for owner, days in {name: _days(end), **newest}.items() for text in _warnings(owner, days)],
     }
     if json:
         show.dump({**facts, "parties": parties})
         return
     rows = [(party["name"], party["state"], party["end"][:10], party["serial"]) for party in parties]
     show.table(f"signed by {name}", ["name", "state", "end", "serial"], rows)
-    _tell(facts, False)
+    _print(facts, False)
 
 
 def _show_party(folder: Path, json: bool) -> None:
@@ -221,10 +225,10 @@ def _show_party(folder: Path, json: bool) -> None:
         if not waiting:
             raise ConfigError(f"Expected the keys of an authority or of a party in {folder}; there are none.")
         name, key = pem.load_request(waiting[0])
-        _tell({"name": name, "fingerprint": pem.fingerprint(key), "state": "waiting"}, json, _send(waiting[0]))
+        _print({"name": name, "fingerprint": pem.fingerprint(key), "state": "waiting"}, json, _advice(waiting[0]))
         return
-    found, ca = pem.load_certificate(folder / "party.pem"), pem.load_certificate(folder / "ca.pem")
-    name, end, state, problem = pem.common_name(found.subject), found.not_valid_after_utc, "valid", []
+    certificate, ca = pem.load_certificate(folder / "party.pem"), pem.load_certificate(folder / "ca.pem")
+    name, end, state, problem = pem.common_name(certificate.subject), certificate.not_valid_after_utc, "valid", []
     try:
         identity.Identity.load(folder)
     except ConfigError as error:
@@ -232,25 +236,25 @@ def _show_party(folder: Path, json: bool) -> None:
     listed = (folder / "crl.pem").exists()
     facts = {
         "name": name,
-        "fingerprint": pem.fingerprint(pem.p256(found.public_key())),
-        "serial": pem.serial(found),
+        "fingerprint": pem.fingerprint(pem.p256(certificate.public_key())),
+        "serial": pem.serial(certificate),
         "end": end.isoformat(),
         "authority": pem.common_name(ca.subject),
         "state": state,
-        "revoked": found.serial_number in pem.serials(pem.load_list(folder / "crl.pem", ca)) if listed else None,
+        "revoked": certificate.serial_number in pem.serials(pem.load_list(folder / "crl.pem", ca)) if listed else None,
         "warnings": problem or _warnings(name, _days(end)),
     }
-    _tell(facts, json, "" if listed else f"There is no revocation list: put the authority's crl.pem in {folder}.")
+    _print(facts, json, "" if listed else f"There is no revocation list: put the authority's crl.pem in {folder}.")
 
 
-def _need() -> None:
+def _require_cryptography() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError as error:
         raise ConfigError('Keys need the package cryptography: pip install "cutlayer[net]".') from error
 
 
-def _send(path: Path) -> str:
+def _advice(path: Path) -> str:
     return f"Send {path} to the authority, and tell it the fingerprint by another way."
 
 
@@ -265,7 +269,7 @@ def _warnings(name: str, days: int) -> list[str]:
     return [f"{name} expires in {days} days: renew it." if days >= 0 else f"{name} has expired."]
 
 
-def _tell(facts: Mapping[str, Any], json: bool, advice: str = "") -> None:
+def _print(facts: Mapping[str, Any], json: bool, advice: str = "") -> None:
     from cutlayer.cli import show
 
     if json:

@@ -32,15 +32,15 @@ def verify(
     messages: Counter[tuple[str, str, str]] = Counter()
     sizes: Counter[tuple[str, str, str]] = Counter()
     defences: list[str] = []
-    lines, end, met = 0, ledger.START, last is None
+    lines, end, seen = 0, ledger.START, last is None
     for line in ledger.read(file):
-        lines, end, met = lines + 1, line["chain"], met or line["chain"] == last
+        lines, end, seen = lines + 1, line["chain"], seen or line["chain"] == last
         defences = line.get("defences", defences)
         if "kind" in line:
             key = (line["to"], line["phase"], line["kind"])
             messages[key] += 1
             sizes[key] += line["bytes"]
-    if not met:
+    if not seen:
         raise RunError(f"The hash given with --last does not stand in {file}: lines were cut off its end.")
     if as_json:
         released = [

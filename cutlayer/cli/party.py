@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from cutlayer.cli.deployed import log_line, show_ids
+
 if TYPE_CHECKING:
     from cutlayer.net.party.party_file import PartyFile
 
@@ -35,53 +37,61 @@ def party(
     party stops, start it again with the same command: all go on from the last checkpoint that they have in common.
     """
     from cutlayer.errors import ConfigError
-    from cutlayer.net.party.party_file import example as example_of
     from cutlayer.net.party.party_file import read_file
 
     if example is not None:
+        from cutlayer.net.party.example_file import example_of
+
         print(example_of(example), end="")
         return
     if not files or (len(files) > 1 and not simulate):
         raise ConfigError("Expected one party's file (several with --simulate); see `cutlayer party --example label`.")
-    read = [read_file(path) for path in files]
+    party_files = [read_file(path) for path in files]
     if simulate:
         from cutlayer.net.party.rehearse import rehearse
 
-        record = rehearse(read)
+        record = rehearse(party_files)
     elif check:
-        from cutlayer.net.party.member import identity_of
-        from cutlayer.net.party.own_data import source_of
-
-        source = source_of(read[0])
-        identity = None if insecure else identity_of(read[0])
-        ids = source.ids
-        counts = None if ids is None else {"usable": len(ids), "empty": ids.empty, "repeated": ids.repeated}
-        print(f"{files[0]} is in order; run {read[0].run.digest.hex()[:16]}.", file=sys.stderr)
-        record = {
-            "party": read[0].party.name,
-            "run": read[0].run.digest.hex(),
-            "ids": counts,
-            "certificate": None if identity is None else str(identity.certificate.not_valid_after_utc),
-        }
+        record = _check(party_files[0], insecure)
     else:
-        record = _run(read[0], insecure, device)
+        record = _train(party_files[0], insecure, device)
     if as_json:
         print(json.dumps(record))
     else:
         _show(record)
 
 
-def _run(file: "PartyFile", insecure: bool, device: str) -> dict[str, Any]:
+def _check(file: "PartyFile", insecure: bool) -> dict[str, Any]:
+    from cutlayer.net.party.connection import load_identity
+    from cutlayer.net.party.own_data import data_source
+
+    ids = data_source(file).ids
+    identity = None if insecure else load_identity(file)
+    digest = file.run.digest.hex()
+    print(f"{file.path} is in order; run {digest[:16]}.", file=sys.stderr)
+    return {
+        "party": file.party.name,
+        "run": digest,
+        "ids": None if ids is None else ids.counts(),
+        "certificate": None if identity is None else str(identity.certificate.not_valid_after_utc),
+    }
+
+
+def _train(file: "PartyFile", insecure: bool, device: str) -> dict[str, Any]:
     from cutlayer.cli.show import progress_bar
     from cutlayer.errors import Interrupted
-    from cutlayer.net.party.member import Member
+    from cutlayer.net.party.connection import Connection, Purpose
+    from cutlayer.net.party.training import Training
 
-    with progress_bar("training") as progress:
-        member = Member(file, insecure=insecure, device=device, log=_say, progress=progress)
+    with (
+        progress_bar("training") as progress,
+        Connection(file, Purpose.TRAIN, insecure=insecure, log=log_line) as connection,
+    ):
+        training = Training(connection, device=device, progress=progress)
         try:
-            return member.run()
+            return training.run()
         except KeyboardInterrupt:
-            if not (steps := member.store.steps()):
+            if not (steps := connection.folder.steps()):
                 raise
             raise Interrupted(
                 f"Interrupted. The last checkpoint, of step {steps[-1]}, is in {file.folder}: start this again with "
@@ -89,13 +99,9 @@ def _run(file: "PartyFile", insecure: bool, device: str) -> dict[str, Any]:
             ) from None
 
 
-def _say(text: str) -> None:
-    print(f"cutlayer: {text}", file=sys.stderr, flush=True)
-
-
 def _show(record: dict[str, Any]) -> None:
     if ids := record.get("ids"):
-        typer.echo(f"ids here: {ids['usable']} usable, {ids['empty']} rows without one, {ids['repeated']} repeated")
+        show_ids(ids)
     for key, value in record.items():
         if isinstance(value, float):
             typer.echo(f"{key}: {value:.4f}")

@@ -2,15 +2,18 @@
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
+from cutlayer.cli.deployed import log_line
+
 if TYPE_CHECKING:
+    from cutlayer.net.party.connection import Connection
     from cutlayer.net.party.party_file import PartyFile
+    from cutlayer.net.predict.saved_party import SavedParty
 
 
 def predict(
@@ -28,20 +31,26 @@ def predict(
     A feature party answers: `cutlayer predict shop.toml`. The label party asks, for a file
     (`cutlayer predict bank.toml --ids people.csv --out predictions.csv`) or over HTTP (`--serve`).
     """
+    from cutlayer.net.party.connection import Connection, Purpose
+    from cutlayer.net.party.finished_run import FinishedRun
     from cutlayer.net.party.party_file import read_file
+    from cutlayer.net.predict.saved_party import SavedParty
 
-    read = read_file(file)
-    _check(read, ids, out, serve, forever)
-    common: dict[str, Any] = {"insecure": insecure, "device": device, "log": _say}
-    if not read.is_label_party:
-        from cutlayer.net.predict.serving import Answering
+    party_file = read_file(file)
+    _check(party_file, ids, out, serve, forever)
+    wanted = _read_ids(party_file, ids, out) if ids and out else []
+    finished = FinishedRun.read(party_file, device)
+    wait = math.inf if forever or serve else None
+    with Connection(party_file, Purpose.PREDICT, insecure=insecure, wait=wait, log=log_line) as connection:
+        saved = SavedParty(finished)
+        if not party_file.is_label_party:
+            from cutlayer.net.predict.feature_side import Responder
 
-        record = Answering(read, patience=math.inf if forever else None, **common).run(forever=forever)
-    elif serve:
-        record = _serve(read, common)
-    else:
-        assert ids is not None and out is not None
-        record = _sheet(read, ids, out, common)
+            record = Responder(connection, saved).run(forever=forever)
+        elif out:
+            record = _predict_file(connection, saved, wanted, out)
+        else:
+            record = _serve(connection, saved)
     for line in [json.dumps(record)] if as_json else [f"{key}: {value}" for key, value in record.items()]:
         typer.echo(line)
 
@@ -60,42 +69,34 @@ def _check(file: "PartyFile", ids: Path | None, out: Path | None, serve: bool, f
         raise ConfigError("Expected --ids FILE and --out FILE, or --serve, at the label party.")
 
 
-def _sheet(file: "PartyFile", ids: Path, out: Path, common: dict[str, Any]) -> dict[str, Any]:
+def _read_ids(file: "PartyFile", ids: Path, out: Path) -> list[object]:
+    from cutlayer.net.predict.id_file import check_output, read_wanted_ids
+
+    check_output(ids, out)
+    return read_wanted_ids(ids, file)
+
+
+def _predict_file(connection: "Connection", saved: "SavedParty", ids: list[object], out: Path) -> dict[str, Any]:
     from cutlayer.cli.show import progress_bar
-    from cutlayer.errors import CutlayerError
-    from cutlayer.net.predict.id_file import check_out, predict_sheet, read_sheet
-    from cutlayer.net.predict.label_side import Asking
-    from cutlayer.training import using_threads
+    from cutlayer.net.predict.id_file import predict_file
+    from cutlayer.net.predict.label_side import Predictor
 
-    check_out(ids, out)
-    wanted = read_sheet(ids, file)
-    asking = Asking(file, **common)
-    asking.connect()
-    try:
-        with using_threads(1), progress_bar("predicting") as progress:
-            record = predict_sheet(asking, wanted, out, progress)
-        asking.finish()
-        return record
-    except CutlayerError as error:
-        asking.say_why(error)
-        raise
-    finally:
-        asking.close()
+    predictor = Predictor(connection, saved)
+    with connection.opened(), progress_bar("predicting") as progress:
+        record = predict_file(predictor, ids, out, progress)
+        predictor.finish()
+    return record
 
 
-def _serve(file: "PartyFile", common: dict[str, Any]) -> dict[str, Any]:
+def _serve(connection: "Connection", saved: "SavedParty") -> dict[str, Any]:
     from cutlayer.errors import ConfigError
 
     try:
-        from cutlayer.net.predict.web import serve
+        from cutlayer.net.predict.http_app import serve
     except ModuleNotFoundError as error:
         raise ConfigError(
             f'Expected {error.name} to be installed for --serve, found none: pip install "cutlayer[serve]".'
         ) from error
-    from cutlayer.net.predict.label_side import Asking
+    from cutlayer.net.predict.label_side import Predictor
 
-    return serve(Asking(file, patience=math.inf, **common), common["log"])
-
-
-def _say(text: str) -> None:
-    print(f"cutlayer: {text}", file=sys.stderr, flush=True)
+    return serve(Predictor(connection, saved), log_line)

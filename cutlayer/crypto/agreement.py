@@ -1,7 +1,7 @@
-"""Masks that cancel: each pair of parties agrees on a secret, and from it on one pseudo-random matrix per step.
+"""Masks that cancel: each pair of parties agrees on a seed, and from it derives one pseudo-random matrix per step.
 
 One of the pair adds the matrix and the other subtracts it, so the masks of all parties sum to zero modulo t
-while any one party's message looks uniform to whoever lacks its secrets. Nothing crosses after the keys.
+while any one party's message looks uniform to anyone without its seeds. Nothing crosses after the keys.
 
 Guarantee: 128 bits (X25519, HKDF-SHA256, AES-256-CTR), against anybody who does not hold a seed of the pair.
 Does not hide: the sum itself; nor anything from all other parties together.
@@ -12,20 +12,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NoReturn
 
+from cutlayer.crypto.key_pair import KeyPair, derive_key
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.errors import ConfigError, ProtocolError
 
-KEY_BYTES = 32
-X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
-HASHES = "cryptography.hazmat.primitives.hashes"
-HKDF = "cryptography.hazmat.primitives.kdf.hkdf"
 CIPHERS = "cryptography.hazmat.primitives.ciphers"
-
-
-def _bound(*parts: bytes) -> bytes:
-    """Join fields so that no two different lists give the same bytes."""
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 class ZeroSum:
@@ -53,7 +45,7 @@ class ZeroSum:
     def _stream(self, peer: str, step: int, shape: Sequence[int], purpose: str) -> bytes:
         ciphers = load(CIPHERS)
         if (peer, purpose) not in self._keys:
-            self._keys[peer, purpose] = _derive(self._seeds[peer], _bound(b"mask", purpose.encode()))
+            self._keys[peer, purpose] = derive_key(self._seeds[peer], b"mask", purpose.encode())
         nonce = step.to_bytes(8, "big") + bytes(8)  # the second half counts blocks
         cipher = ciphers.Cipher(ciphers.algorithms.AES(self._keys[peer, purpose]), ciphers.modes.CTR(nonce))
         stream: bytes = cipher.encryptor().update(bytes(prod(shape) * self.ring.bytes_each))
@@ -71,41 +63,18 @@ class Agreement:
 
     def __init__(self, name: str, run: str, ring: Ring) -> None:
         self.name, self.run, self.ring = name, run, ring
-        self._private = load(X25519).X25519PrivateKey.generate()
-        self.public: bytes = self._private.public_key().public_bytes_raw()
+        self._keys = KeyPair(name)
+        self.public = self._keys.public
 
     def meet(self, publics: Mapping[str, bytes]) -> ZeroSum:
         """Derive one seed per peer, bound to both names, both keys and the run; then forget the private key."""
-        if self._private is None:
-            raise ProtocolError("Expected one meeting per agreement; make a new one for a new run.")
         if not publics or self.name in publics:
             raise ConfigError(f"Expected the public keys of the peers of {self.name}, without its own.")
-        if len({*publics.values(), self.public}) != len(publics) + 1:
-            raise ProtocolError("Expected a different public key from every party, got one twice.")
-        seeds = {peer: self._seed(peer, key) for peer, key in publics.items()}
-        self._private = None
-        return ZeroSum(self.name, seeds, self.ring)
-
-    def _seed(self, peer: str, key: bytes) -> bytes:
-        if len(key) != KEY_BYTES:
-            raise ProtocolError(f"Expected a public key of {KEY_BYTES} bytes from {peer}, got {len(key)}.")
-        try:
-            secret = self._private.exchange(load(X25519).X25519PublicKey.from_public_bytes(key))
-        except ValueError as error:  # a point of small order: everybody would know the secret
-            raise ProtocolError(f"Expected a proper public key from {peer}, got one that gives no secret.") from error
-        pair = sorted([(self.name, self.public), (peer, key)])
-        fields = [part for name, public in pair for part in (name.encode(), public)]
-        context = _bound(b"cutlayer zero-sum", self.run.encode(), str(self.ring.bits).encode(), *fields)
-        return _derive(secret, context)
+        context = (b"cutlayer zero-sum", self.run.encode(), str(self.ring.bits).encode())
+        return ZeroSum(self.name, self._keys.agree(publics, *context), self.ring)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A private key is never copied or written down.")
 
     def __repr__(self) -> str:
         return f"Agreement({self.name}, run {self.run})"
-
-
-def _derive(secret: bytes, context: bytes) -> bytes:
-    kdf = load(HKDF).HKDF(algorithm=load(HASHES).SHA256(), length=KEY_BYTES, salt=None, info=context)
-    derived: bytes = kdf.derive(secret)
-    return derived

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutlayer.align import okvs
-from cutlayer.align.pairs import Pairs, shares
-from cutlayer.errors import ProtocolError, RunError
-from tests.helpers.alignment import SALT
+from cutlayer.errors import RunError
 
 
 def random_bytes(rows, width=32):
@@ -84,38 +82,3 @@ def test_tables_and_values_elsewhere_are_uniform():
         expected = sample.size / 256
         assert ((counts - expected) ** 2 / expected).sum() < 380  # chi-squared, 255 degrees: p about 1e-6
         assert abs(np.unpackbits(sample).mean() - 0.5) < 0.01
-
-
-def seeds_of(names, salt=SALT):
-    pairs = {name: Pairs(name, salt) for name in names}
-    return {n: pairs[n].meet({o: pairs[o].public for o in names if o != n}) for n in names}
-
-
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_shares_of_all_cancel_and_no_fewer_do(count):
-    names = [f"p{i}" for i in range(count)]
-    ids = [b"a", b"b", "é".encode()]
-    each = [shares(ids, seeds) for seeds in seeds_of(names).values()]
-    assert not np.bitwise_xor.reduce(each).any()
-    for left_out in range(count):
-        rest = [share for i, share in enumerate(each) if i != left_out]
-        assert np.bitwise_xor.reduce(rest).any(axis=1).all()
-
-
-def test_seeds_are_bound_to_the_salt_and_the_pair():
-    one = Pairs("a", SALT), Pairs("b", SALT), Pairs("b", b"x" * 16)
-    key = one[1].public
-    one[2]._private, one[2].public = one[1]._private, key
-    assert one[0].meet({"b": key}) == one[1].meet({"a": one[0].public}) != one[2].meet({"a": one[0].public})
-    assert one[0].meet({"c": key}) != one[0].meet({"b": key})
-
-
-def test_wrong_public_keys_are_refused_and_private_ones_stay():
-    pairs = Pairs("a", SALT)
-    with pytest.raises(ProtocolError, match="different public key from every feature party"):
-        pairs.meet({"b": pairs.public})
-    with pytest.raises(ProtocolError, match="proper public key from b, got one that gives no secret"):
-        pairs.meet({"b": bytes(32)})
-    with pytest.raises(TypeError, match="never copied"):
-        pairs.__reduce__()
-    assert repr(pairs) == "Pairs(a)"

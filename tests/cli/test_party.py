@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cutlayer.cli import main
-from cutlayer.net.party.member import Member
+from cutlayer.net.party.training import Training
 from tests.helpers.finished_run import write_files, write_tables
 
 
@@ -41,12 +41,12 @@ def test_a_file_without_a_salt_is_refused_before_anything_is_written(folder, cap
 
 @pytest.mark.parametrize("steps", [(), (7, 14)])
 def test_control_c_says_how_to_go_on_where_there_is_a_checkpoint(folder, capsys, monkeypatch, steps):
-    def stopped(member):
+    def stopped(training):
         for step in steps:
-            member.store.save(step, {"w": torch.zeros(1)}, {})
+            training.folder.save(step, {"w": torch.zeros(1)}, {})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Member, "run", stopped)
+    monkeypatch.setattr(Training, "run", stopped)
     assert main(["party", "bank.toml", "--insecure"]) == 130
     err = capsys.readouterr().err
     assert err.startswith("cutlayer: Interrupted.") and err.count("\n") == 1

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save as save_tensors
 
-from cutlayer import checkpoint
 from cutlayer.align.psi import follow, lead
 from cutlayer.message import Batch, Phase
+from cutlayer.net.party.finished_run import save_for_prediction
 from cutlayer.net.party.manifest import Manifest
-from cutlayer.net.party.own_data import source_of
+from cutlayer.net.party.meeting import StartingPoint
+from cutlayer.net.party.own_data import data_source
 from cutlayer.net.party.party_file import PartyFile, read_file
-from cutlayer.net.party.store import Store
-from cutlayer.net.peers.meeting import Place
-from cutlayer.net.predict.trained import keep_for_serving
+from cutlayer.net.party.results import model_digests, save_models
+from cutlayer.net.party.run_folder import RunFolder
 from cutlayer.plan import feature_party, label_party, part_of, training_labels
 from cutlayer.session import Session, exchange
 
@@ -79,35 +78,36 @@ def _aligned(run: Manifest, sources: dict[str, Any]) -> dict[str, torch.Tensor]:
 def finish(files: dict[str, PartyFile]) -> tuple[Session, dict[str, torch.Tensor]]:
     """Train in this process and write what every party's own process would; the session and the common rows."""
     run = next(iter(files.values())).run
-    sources = {name: source_of(file) for name, file in files.items()}
+    sources = {name: data_source(file) for name, file in files.items()}
     rows = dict.fromkeys(files, torch.empty(0, dtype=torch.int64)) if run.dataset else _aligned(run, sources)
-    holdings = {name: source.settle(rows[name], []) for name, source in sources.items()}
-    label = holdings[run.label_party]
+    data = {name: source.select(rows[name], []) for name, source in sources.items()}
+    label = data[run.label_party]
     facts = run.facts(len(label.classes))
     plans = {name: run.plan(file.party.seed, name) for name, file in files.items()}
-    parts = {name: part_of(name, h.features, facts, plans[name]) for name, h in holdings.items() if h.features}
+    parts = {name: part_of(name, own.features, facts, plans[name]) for name, own in data.items() if own.features}
     shapes = {name: part.shape for name, part in parts.items()}
     parties = {name: feature_party(name, parts[name], facts, plans[name]) for name in run.roster.feature_parties}
     labels = training_labels(label.labels, label.goal, label.train)
-    own = parts.get(run.label_party)
-    parties[run.label_party] = label_party(labels, own, shapes, facts, plans[run.label_party])
+    own_part = parts.get(run.label_party)
+    parties[run.label_party] = label_party(labels, own_part, shapes, facts, plans[run.label_party])
     session = Session(parties, seed=run.seed, record=lambda message: None)
     for epoch in range(run.epochs):
         session.train_epoch(epoch, label.train)
     for name, file in files.items():
         known = shapes if name == run.label_party else {name: shapes[name]}
-        _save(file, Place(parties[name], holdings[name], 0, facts.classes, known, "together"), rows[name])
+        start = StartingPoint(parties[name], data[name], 0, facts.classes, known, "together")
+        _save(file, start, rows[name])
     return session, rows
 
 
-def _save(file: PartyFile, place: Place, rows: torch.Tensor) -> None:
-    store, modules, name = Store(file.folder), place.party.modules, file.party.name
-    store.keep_alignment("here", rows, "these")
-    (store.folder / "models").mkdir()
-    for part, module in modules.items():
-        state = {key: value.contiguous() for key, value in module.state_dict().items()}
-        store.write(store.folder / "models" / f"{name}.{part}.safetensors", save_tensors(state))
-    keep_for_serving(store, place)
-    models = {f"{name}.{part}": checkpoint.digest(module) for part, module in modules.items()}
-    record = {"manifest": file.run.to_json(), "classes": list(place.holding.classes), "models": models}
-    store.write(store.folder / "run.json", json.dumps(record).encode())
+def _save(file: PartyFile, start: StartingPoint, rows: torch.Tensor) -> None:
+    folder, parties = RunFolder(file.folder), {file.party.name: start.party}
+    folder.keep_alignment("here", rows, "these")
+    save_models(folder, parties)
+    save_for_prediction(folder, start)
+    record = {
+        "manifest": file.run.to_json(),
+        "classes": list(start.data.classes),
+        "models": model_digests(parties),
+    }
+    folder.write(folder.path / "run.json", json.dumps(record).encode())

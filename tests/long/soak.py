@@ -31,14 +31,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "soak.csv")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    federations: Any = import_module("tests.helpers.federation")
     processes: Any = import_module("tests.helpers.processes")
-    nursery, rows, good = processes.Nursery(), list[dict[str, Any]](), True
+    server, rows, good = processes.ForkServer(), list[dict[str, Any]](), True
     with tempfile.TemporaryDirectory() as folder:
         for place, (title, make) in enumerate({"tables-2": _tables, "digits-4": _digits}.items()):
-            federation = make(processes, Path(folder) / title, nursery)
-            found, same = _soak(federation, title, random.Random(options.seed + place), options.faults)
-            rows, good = rows + found, good and same
-    nursery.close()
+            federation = make(federations.Federation, Path(folder) / title, server)
+            faults, same = _soak(federation, title, random.Random(options.seed + place), options.faults)
+            rows, good = rows + faults, good and same
+    server.close()
     with options.out.open("w", newline="") as file:
         table = csv.DictWriter(file, COLUMNS)
         table.writeheader()
@@ -47,11 +48,11 @@ def main() -> int:
     return 0 if good else 1
 
 
-def _tables(processes: Any, folder: Path, nursery: Any) -> Any:
+def _tables(make: Any, folder: Path, server: Any) -> Any:
     """Two parties with tables of 8,000 rows, so that alignment takes seconds and can be interrupted."""
-    federation = processes.Federation(
+    federation = make(
         folder,
-        nursery,
+        server,
         insecure=False,
         dataset=None,
         salt="for the soak test only",
@@ -62,18 +63,19 @@ def _tables(processes: Any, folder: Path, nursery: Any) -> Any:
     rng = random.Random(0)
     for place, name in enumerate(federation.names):
         lines = ["id,a,b" + ("" if place else ",y")]
-        for one in rng.sample(range(9000), 8000):
-            lines.append(f"p{one},{rng.gauss(one % 5, 1):.3f},{rng.gauss(0, 1):.3f}" + ("" if place else f",{one % 2}"))
+        for person in rng.sample(range(9000), 8000):
+            label = "" if place else f",{person % 2}"
+            lines.append(f"p{person},{rng.gauss(person % 5, 1):.3f},{rng.gauss(0, 1):.3f}{label}")
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
         federation.data[name] = {"table": f"{name}.csv", "id": "id", **({} if place else {"label": "y"})}
     return federation
 
 
-def _digits(processes: Any, folder: Path, nursery: Any) -> Any:
+def _digits(make: Any, folder: Path, server: Any) -> Any:
     """Three feature parties and a label party, with dropout and noise."""
-    return processes.Federation(
+    return make(
         folder,
-        nursery,
+        server,
         parties=4,
         insecure=False,
         epochs=400,
@@ -112,15 +114,15 @@ def _soak(federation: Any, title: str, rng: random.Random, faults: int) -> tuple
 def _fault(federation: Any, title: str, number: int, kind: str, victim: str, rng: random.Random) -> dict[str, Any]:
     """Kill or stop one party, time how long the others take to name it, and bring it back."""
     process = federation.processes[victim]
-    others = {name: one for name, one in federation.processes.items() if name != victim}
+    others = {name: other for name, other in federation.processes.items() if name != victim}
     step, began = federation.step(victim), time.monotonic()
-    already = all(_misses(one.stderr, victim) for one in others.values())  # it had not come yet
+    already = all(_misses(other.stderr, victim) for other in others.values())  # it had not come yet
     away = rng.uniform(*STOPPED) if kind == "stop" else rng.uniform(0, 1)
     process.send(signal.SIGSTOP if kind == "stop" else signal.SIGKILL)
     named: dict[str, float] = {}
     while len(named) < len(others) and time.monotonic() - began < PATIENCE:
-        for name, one in others.items():
-            if name not in named and _misses(one.stderr, victim):
+        for name, other in others.items():
+            if name not in named and _misses(other.stderr, victim):
                 named[name] = time.monotonic() - began
         time.sleep(0.02)
     time.sleep(max(0.0, away - (time.monotonic() - began)))
@@ -155,9 +157,9 @@ def _latest(named: dict[str, float], others: int) -> str:
     return f"{max(named.values()):.2f}" if len(named) == others else "not named by all"
 
 
-def _misses(said: str, victim: str) -> bool:
+def _misses(log: str, victim: str) -> bool:
     """Whether the last line that names a party says that it is missing."""
-    lines = [line for line in said.splitlines() if victim in line]
+    lines = [line for line in log.splitlines() if victim in line]
     return bool(lines) and any(word in lines[-1] for word in ("is gone", "Waiting", "waits for"))
 
 

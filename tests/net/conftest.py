@@ -2,25 +2,26 @@
 
 import pytest
 
-from tests.helpers.processes import Federation, Nursery
+from tests.helpers.federation import Federation
+from tests.helpers.processes import ForkServer
 
 
 @pytest.fixture(scope="session")
-def nursery():
-    made = Nursery()
-    yield made
-    made.close()
+def fork_server():
+    server = ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def federate(nursery, tmp_path):
+def federate(fork_server, tmp_path):
     """Make a federation in a folder of its own: `federate(parties=3, epochs=5)`."""
-    made = []
+    federations = []
 
     def make(**settings):
-        made.append(Federation(tmp_path / f"federation{len(made)}", nursery, **settings))
-        return made[-1]
+        federations.append(Federation(tmp_path / f"federation{len(federations)}", fork_server, **settings))
+        return federations[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for federation in federations:
+        federation.close()

@@ -1,67 +1,60 @@
-"""Aligning: only the alignment, as `cutlayer align` runs it. Every party keeps its result, and training takes it up."""
+"""Aligning without training, as `cutlayer align` does it. Every party keeps its result, and training takes it up."""
 
-import os
 from typing import Any
 
 from cutlayer.errors import ConfigError, RunError
-from cutlayer.net.party.member import Member
-from cutlayer.net.peers.carrier import Regroup
-from cutlayer.net.peers.meeting import Finished
+from cutlayer.net.party.alignment import Alignment, AlreadyFinished
+from cutlayer.net.party.connection import Connection
+from cutlayer.net.party.own_data import data_source
+from cutlayer.net.party.training import refuse_other_run
+from cutlayer.net.peers.ending import dismiss_all, say_goodbye
+from cutlayer.net.peers.events import Regroup, Topic
 
 
-class Aligning(Member):
-    """One party's process. It meets the others, aligns ids with them, and stops when everybody has the result."""
+def align(connection: Connection) -> dict[str, Any]:
+    """Align; how many rows all parties have, and how many of this party's ids could be used."""
+    refuse_other_run(connection)
+    source, folder = data_source(connection.file), connection.folder
+    if folder.read_json("run") is not None:
+        raise ConfigError(f"The run in {folder.path} is finished; choose another folder for a new one.")
+    if source.ids is None:
+        raise ConfigError(f"Expected tables to align, got {connection.run.dataset}, whose rows are in order already.")
+    alignment = Alignment(connection, source, lambda message: None)
+    with connection.opened():
+        _align_until_done(connection, alignment)
+    if alignment.name is None:
+        raise RunError(f"{connection.label_party} has aligned, but {folder.path} holds no part of it.")
+    return {
+        "party": connection.name,
+        "run": connection.run.digest.hex(),
+        "rows": len(folder.rows()),
+        "ids": source.ids.counts(),
+    }
 
-    purpose = "align"
 
-    def run(self) -> dict[str, Any]:
-        """Align; how many rows are common, and what became of this party's ids."""
+def _align_until_done(connection: Connection, alignment: Alignment) -> None:
+    while True:
         try:
-            if self.store.json("run") is not None:
-                raise ConfigError(f"The run in {self.store.folder} is finished; choose another folder for a new one.")
-            if self.source.ids is None:
-                raise ConfigError(
-                    f"Expected tables to align, got {self.run_.dataset}, whose rows are in order already."
-                )
-        except ConfigError:
-            self.ledger.close()
-            os.close(self._lock)
-            raise
-        return super().run()
+            alignment.agree()
+            _wait_for_all(connection)
+            return
+        except Regroup as regroup:
+            connection.log(f"{regroup.peer} started again: meeting once more.")
+        except AlreadyFinished:  # all had stored it before this process began
+            say_goodbye(connection.inbox, connection.label_party)
+            return
 
-    def _until_done(self) -> dict[str, Any]:
-        while True:
-            try:
-                self.meeting.align()
-                self._all_have_it()
-                return self._aligned()
-            except Regroup as anew:
-                self.log(f"{anew.peer} started again: meeting once more.")
-            except Finished:  # all had stored it before this process began
-                self._leave()
-                return self._aligned()
 
-    def _all_have_it(self) -> None:
-        """Nobody leaves before all have stored it."""
-        if self.file.is_label_party:
-            self.carrier.note("saved", self.post.peers)
-            try:
-                self.carrier.part(self.post.peers)
-            except RunError as error:
-                self.log(f"All have the alignment, though not all have heard so ({error})")
-        else:
-            self.post.tell(self.run_.label_party, "saved")
-            self.carrier.note("done", [self.run_.label_party])
-            self._leave()
-
-    def _aligned(self) -> dict[str, Any]:
-        ids = self.source.ids
-        assert ids is not None
-        if not self.meeting.is_aligned:
-            raise RunError(f"{self.run_.label_party} has aligned, but {self.store.folder} holds no part of it.")
-        return {
-            "party": self.file.party.name,
-            "run": self.run_.digest.hex(),
-            "rows": len(self.store.rows()),
-            "ids": {"usable": len(ids), "empty": ids.empty, "repeated": ids.repeated},
-        }
+def _wait_for_all(connection: Connection) -> None:
+    """Nobody leaves before all have stored the alignment."""
+    mailbox, inbox, label_party = connection.mailbox, connection.inbox, connection.label_party
+    if mailbox.leads:
+        inbox.wait_notes(Topic.SAVED, mailbox.peers)
+        try:
+            dismiss_all(inbox, mailbox.peers)
+        except RunError as error:
+            connection.log(f"All have the alignment, though not all have heard so ({error})")
+    else:
+        mailbox.send_note(label_party, Topic.SAVED)
+        inbox.wait_note((Topic.DONE,), label_party)
+        say_goodbye(inbox, label_party)

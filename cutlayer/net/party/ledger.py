@@ -1,8 +1,8 @@
-"""Ledger: what this party released, line by line, each line chained to the one before by its hash.
+"""Ledger: what this party released, line by line, each chained to the line before by its hash.
 
-A line says in which step, to whom, of which kind, how many bytes, their sha256 and which defences were active;
-never what they were. Changing, removing or reordering a line breaks the chain, and `verify` says where. Cutting off
-the end does not: keep the last line's hash (`cutlayer ledger verify` prints it) somewhere else to notice that.
+A line names the step, the receiver, the kind, the number of bytes and their sha256, never their content. A line that
+is changed, removed or moved breaks the chain, and `read` says where. Lines cut off the end do not: keep the last
+line's hash (`cutlayer ledger verify` prints it) somewhere else to notice that.
 """
 
 import errno
@@ -18,7 +18,7 @@ from cutlayer.message import Message
 from cutlayer.wire import encode
 
 START = "0" * 64
-LOOK_BACK = 1 << 14  # bytes at the end of a file, where its last line is looked for
+TAIL_BYTES = 1 << 14  # read at first to find a file's last line
 
 
 def chained(before: str, facts: dict[str, Any]) -> str:
@@ -39,8 +39,8 @@ class Ledger:
         self._append({"opened": True, **self._facts})
 
     def write(self, message: Message) -> None:
-        """Note a message that is about to leave."""
-        crossed = encode(message.payload.detach().cpu(), message.encoding).contiguous()
+        """Write down a message that is about to leave."""
+        encoded = encode(message.payload.detach().cpu(), message.encoding).contiguous()
         self._append(
             {
                 "step": message.batch.step,
@@ -48,7 +48,7 @@ class Ledger:
                 "to": message.receiver,
                 "kind": message.kind.value,
                 "bytes": message.nbytes,
-                "sha256": hashlib.sha256(crossed.numpy().data).hexdigest(),
+                "sha256": hashlib.sha256(encoded.numpy().data).hexdigest(),
             }
         )
 
@@ -76,15 +76,15 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, start=1):
             try:
                 facts: dict[str, Any] = json.loads(line)
-                said = facts.pop("chain")
+                chain = facts.pop("chain")
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RunError(
                     f"Line {number} of {path} is not a ledger's: the file was damaged or changed."
                 ) from error
-            if chained(before, facts) != said:
+            if chained(before, facts) != chain:
                 raise RunError(f"The chain of {path} breaks at line {number}: a line was changed, removed or moved.")
-            before = said
-            yield {**facts, "chain": said}
+            before = chain
+            yield {**facts, "chain": chain}
 
 
 def only_aligned(path: Path) -> bool:
@@ -103,7 +103,7 @@ def _trim(path: Path) -> str:
         size = file.seek(0, os.SEEK_END)
         tail = b""
         while size - len(tail) > 0 and tail.count(b"\n") < 2:
-            start = max(0, size - 2 * len(tail) - LOOK_BACK)
+            start = max(0, size - 2 * len(tail) - TAIL_BYTES)
             file.seek(start)
             tail = file.read(size - start)
         whole = tail[: tail.rfind(b"\n") + 1]

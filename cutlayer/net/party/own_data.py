@@ -1,9 +1,7 @@
-"""Holding: what one party brings, its table or its part of a dataset, in the order of rows that all have in common."""
+"""Own data: what one party brings, its table or its part of a dataset, in the order of the rows that all have."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -26,16 +24,16 @@ if TYPE_CHECKING:
 FEWEST = 10  # common rows
 
 
-class TooFew(DataError):
-    """Too few rows are common to all. Everybody knows the number, so every party says so itself."""
+class TooFewRows(DataError):
+    """All parties have too few rows in common. Every party knows the number, so each says so itself."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(f"Expected at least {FEWEST} rows that all parties have, got {rows}: compare the ids.")
 
 
 @dataclass(frozen=True)
-class Holding:
-    """A party's columns (if it has some) and labels (if it has them) of the common rows."""
+class AlignedData:
+    """The common rows of one party: its columns and its labels, as far as it holds any."""
 
     features: Features | None
     labels: Tensor | None
@@ -46,7 +44,7 @@ class Holding:
     fitted: FittedTable | None = None
 
 
-class Source(Protocol):
+class DataSource(Protocol):
     """Where a party's rows come from."""
 
     @property
@@ -54,8 +52,8 @@ class Source(Protocol):
         """Ids to align by; None where rows are in order already."""
         ...
 
-    def settle(self, rows: Tensor, notes: list[str]) -> Holding:
-        """The holding of the common rows."""
+    def select(self, rows: Tensor, notes: list[str]) -> AlignedData:
+        """The common rows, in their order; `notes` gets what the user must know about them."""
         ...
 
 
@@ -65,9 +63,9 @@ class TableSource:
     def __init__(self, file: PartyFile) -> None:
         self.file = file
         data = file.data
-        self.frame = read_columns(file.at(data.table), data.id)
+        self.frame = read_table(file.at(data.table), data.id)[0]
         self.label = data.label or None
-        used = list(data.columns) or [c for c in self.frame.columns if c not in (data.id, self.label)]
+        used = list(data.columns) or [name for name in self.frame.columns if name not in (data.id, self.label)]
         for name in (data.id, *([self.label] if self.label else []), *used):
             if name not in self.frame.columns:
                 raise DataError(f"Expected a column {name!r} in {data.table}, got {', '.join(self.frame.columns)}.")
@@ -80,10 +78,10 @@ class TableSource:
         """The id column, spelt as all parties agreed."""
         return ids_in(self.frame, self.file)
 
-    def settle(self, rows: Tensor, notes: list[str]) -> Holding:
-        """Take the common rows, in their order, and fit the columns on those that are for training."""
+    def select(self, rows: Tensor, notes: list[str]) -> AlignedData:
+        """Take the common rows, in their order, and fit the encoding of columns on the training rows."""
         if len(rows) < FEWEST:
-            raise TooFew(len(rows))
+            raise TooFewRows(len(rows))
         frame, data = self.frame[rows.numpy()], self.file.data
         train, test = split(len(rows), self.file.run.test, self.file.run.seed)
         fitted = None
@@ -98,12 +96,12 @@ class TableSource:
             )
             if not fitted.columns:
                 raise DataError(f"Expected a column of {data.table} that varies over the common rows, got none.")
-        aim = target(frame[self.label], None) if self.label else None
-        return Holding(
+        goal = target(frame[self.label], None) if self.label else None
+        return AlignedData(
             None if fitted is None else fitted.features(frame),
-            None if aim is None else aim.labels,
-            None if aim is None else aim.goal,
-            () if aim is None else aim.classes,
+            None if goal is None else goal.labels,
+            None if goal is None else goal.goal,
+            () if goal is None else goal.classes,
             train,
             test,
             fitted,
@@ -124,10 +122,9 @@ class DatasetSource:
                 f"Expected the parties of {run.dataset}: {', '.join(task.features)}, labels at {task.label_party}; got "
                 f"{', '.join(run.roster.order)}, labels at {run.label_party}."
             )
-        own = file.party.name
         labels = task.labels if file.is_label_party else None
-        self.holding = Holding(
-            task.features.get(own),
+        self.data = AlignedData(
+            task.features.get(file.party.name),
             labels,
             task.goal if file.is_label_party else None,
             task.classes,
@@ -135,19 +132,14 @@ class DatasetSource:
             task.test,
         )
 
-    def settle(self, rows: Tensor, notes: list[str]) -> Holding:
-        """The rows are common already."""
-        return self.holding
+    def select(self, rows: Tensor, notes: list[str]) -> AlignedData:
+        """All rows: they are in order already."""
+        return self.data
 
 
-def source_of(file: PartyFile) -> Source:
-    """What a party's file says it holds."""
+def data_source(file: PartyFile) -> DataSource:
+    """The table or the part of a dataset that a party's file names."""
     return DatasetSource(file) if file.run.dataset else TableSource(file)
-
-
-def read_columns(path: Path, id_column: str) -> "pl.DataFrame":
-    """Read a table, ids as text."""
-    return read_table(path, id_column)[0]
 
 
 def ids_in(frame: "pl.DataFrame", file: PartyFile) -> Ids:
@@ -159,15 +151,7 @@ def ids_in(frame: "pl.DataFrame", file: PartyFile) -> Ids:
 
 
 def split(rows: int, test: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Training and test rows. From the shared seed alone: drawing by class would tell about labels."""
+    """Training and test rows, from the shared seed alone: a draw by class would say something about labels."""
     order = torch.randperm(rows, generator=generator(seed, "deployed", "test"))
-    held = max(1, round(test * rows))
-    return order[held:].sort().values, order[:held].sort().values
-
-
-def fitted_again(text: str) -> FittedTable:
-    """The encoding that a party trained with."""
-    try:
-        return FittedTable.from_json(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise DataError("Expected the encoding of a finished run, got something else: the file is damaged.") from error
+    count = max(1, round(test * rows))
+    return order[count:].sort().values, order[:count].sort().values

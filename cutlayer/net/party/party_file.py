@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cutlayer._validate import one_of, positive
 from cutlayer.align.curve import SALT_BYTES
@@ -13,7 +13,7 @@ from cutlayer.net.party.manifest import Manifest, manifest_of, require
 
 
 @dataclass(frozen=True, kw_only=True)
-class Party:
+class PartySection:
     """[party]: who this is, and where. Paths are relative to the file."""
 
     name: str
@@ -26,7 +26,7 @@ class Party:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data:
+class DataSection:
     """[data]: this party's table."""
 
     table: str = ""
@@ -40,11 +40,14 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve:
+class ServeSection:
     """[serve]: joint prediction after training."""
 
     http: str = ""  # the label party's address for online prediction
     table: str = ""  # fresh rows; the training table if left out
+
+
+Section = TypeVar("Section", PartySection, DataSection, ServeSection)
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,11 @@ class PartyFile:
     """All of a party's file."""
 
     path: Path
-    party: Party
-    data: Data
+    party: PartySection
+    data: DataSection
     run: Manifest
     requires: tuple[str, ...] = ()
-    serve: Serve = Serve()
+    serve: ServeSection = ServeSection()
 
     @property
     def is_label_party(self) -> bool:
@@ -69,55 +72,58 @@ class PartyFile:
 
     @property
     def folder(self) -> Path:
-        """Where this party keeps what it makes."""
+        """Where this party keeps its results."""
         return self.at(self.party.folder or f"{self.party.name}-run")
 
 
 def read_file(path: Path) -> PartyFile:
     """Read and check a party's file."""
     try:
-        found = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
         raise ConfigError(f"Expected a party's file at {path}, found none; see `cutlayer party --example`.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Expected TOML in {path}, got something else: {error}.") from error
-    for section, values in found.items():
+    for section, values in content.items():
         one_of(f"section in {path.name}", section, ("party", "data", "run", "require", "serve"))
         if not isinstance(values, dict):
             raise ConfigError(f"Expected a section [{section}] in {path}, got {values!r}.")
     for section in ("party", "run"):
-        if section not in found:
+        if section not in content:
             raise ConfigError(f"Expected a section [{section}] in {path}, found none.")
-    rules = found.get("require", {}).get("rules", [])
-    if set(found.get("require", {})) - {"rules"} or not _texts(rules):
+    rules = content.get("require", {}).get("rules", [])
+    if set(content.get("require", {})) - {"rules"} or not _texts(rules):
         raise ConfigError(f"Expected `rules`, a list of texts, in [require] of {path}.")
-    made = PartyFile(
+    file = PartyFile(
         path,
-        _section(Party, found["party"], "party"),
-        _section(Data, found.get("data", {}), "data"),
-        manifest_of(found["run"]),
+        _section(PartySection, content["party"], "party"),
+        _section(DataSection, content.get("data", {}), "data"),
+        manifest_of(content["run"]),
         tuple(rules),
-        _section(Serve, found.get("serve", {}), "serve"),
+        _section(ServeSection, content.get("serve", {}), "serve"),
     )
-    _check(made)
-    require(made.requires, made.run)
-    return made
+    _check(file)
+    require(file.requires, file.run)
+    return file
 
 
-def _section(kind: Any, values: Mapping[str, Any], name: str) -> Any:
-    known = {one.name: one for one in fields(kind)}
+def _section(kind: type[Section], values: Mapping[str, Any], name: str) -> Section:
+    known = [field.name for field in fields(kind)]
     for key, value in values.items():
         one_of(f"key in [{name}]", key, known)
-        wanted = {"wait": (int, float), "seed": (int,), "columns": (list,)}.get(key, (str,))
-        if not isinstance(value, wanted) or isinstance(value, bool) or (wanted == (list,) and not _texts(value)):
+        expected = {"wait": (int, float), "seed": (int,), "columns": (list,)}.get(key, (str,))
+        if not isinstance(value, expected) or isinstance(value, bool) or (expected == (list,) and not _texts(value)):
             raise ConfigError(f"Expected another value for {key} in [{name}], got {value!r}.")
     if name == "party" and "name" not in values:
         raise ConfigError("Expected a name in [party], found none.")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    arguments: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+    }
+    return kind(**arguments)
 
 
 def _texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def _check(file: PartyFile) -> None:
@@ -128,16 +134,27 @@ def _check(file: PartyFile) -> None:
     one_of("scaling", data.scaling, ("standard", "minmax", "none"))
     one_of("missing", data.missing, ("impute", "refuse"))
     one_of("repeated", data.repeated, ("refuse", "first"))
-    end, other = ("listen", "connect") if file.is_label_party else ("connect", "listen")
-    if not getattr(party, end) or getattr(party, other):
-        who = "the label party" if file.is_label_party else "a feature party"
-        raise ConfigError(f'Expected `{end} = "HOST:PORT"` and no `{other}` in [party] of {who}, {file.path}.')
-    if ":" not in getattr(party, end):
-        raise ConfigError(f"Expected {end} in [party] as HOST:PORT, got {getattr(party, end)!r}.")
-    if run.dataset:
-        if data.table:
-            raise ConfigError(f"Expected a dataset in [run] or a table in [data] of {file.path}, got both.")
-        return
+    _check_address(file)
+    if run.dataset and data.table:
+        raise ConfigError(f"Expected a dataset in [run] or a table in [data] of {file.path}, got both.")
+    if not run.dataset:
+        _check_table(file)
+
+
+def _check_address(file: PartyFile) -> None:
+    party = file.party
+    if file.is_label_party:
+        role, key, other, address, excess = "the label party", "listen", "connect", party.listen, party.connect
+    else:
+        role, key, other, address, excess = "a feature party", "connect", "listen", party.connect, party.listen
+    if not address or excess:
+        raise ConfigError(f'Expected `{key} = "HOST:PORT"` and no `{other}` in [party] of {role}, {file.path}.')
+    if ":" not in address:
+        raise ConfigError(f"Expected {key} in [party] as HOST:PORT, got {address!r}.")
+
+
+def _check_table(file: PartyFile) -> None:
+    data, run = file.data, file.run
     for key in ("table", "id"):
         if not getattr(data, key):
             raise ConfigError(f"Expected `{key}` in [data] of {file.path}, found none.")
@@ -149,63 +166,3 @@ def _check(file: PartyFile) -> None:
         )
     if bool(data.label) != file.is_label_party:
         raise ConfigError(f"Expected a `label` in [data] of the label party {run.label_party!r}, and of no other.")
-
-
-LABEL_EXAMPLE = """\
-# bank.toml: the label party. It listens; feature parties dial in.
-[party]
-name = "bank"
-listen = "0.0.0.0:7400"
-keys = "bank-keys"           # made by `cutlayer keys request` and `install`
-folder = "bank-run"          # checkpoints, ledger, models
-wait = 600                   # seconds to wait for a missing party
-# seed = 1                   # rehearsals only, to repeat them; in earnest leave it out, or its draws can be guessed
-
-[data]
-table = "bank.csv"           # CSV or Parquet
-id = "customer"
-label = "default"
-columns = ["age", "income"]  # leave out to use all columns
-
-{run}
-[require]                    # what this party insists on, whatever [run] says
-rules = ["epochs <= 50"]
-
-[serve]
-http = "127.0.0.1:8400"      # online prediction: `cutlayer predict bank.toml --serve`
-"""
-FEATURE_EXAMPLE = """\
-# shop.toml: a feature party. It dials the label party and opens no port.
-[party]
-name = "shop"
-connect = "bank.example.com:7400"
-keys = "shop-keys"
-folder = "shop-run"
-# seed = 2                   # rehearsals only, to repeat them; in earnest leave it out, or its draws can be guessed
-
-[data]
-table = "shop.csv"
-id = "customer"
-
-{run}
-[require]
-rules = ["max-norm"]         # no gradients that tell labels by their length
-"""
-RUN_EXAMPLE = """\
-[run]                        # the same in every party's file, or nothing starts
-parties = ["bank", "shop"]
-label_party = "bank"
-salt = "choose-a-long-random-text"  # 16 to 64 bytes, known to the parties only
-epochs = 30
-batch_size = 128
-lr = 0.002
-cut = "concat"
-defences = ["max-norm"]
-seed = 0
-"""
-
-
-def example(role: str) -> str:
-    """A file to start from."""
-    one_of("role", role, ("label", "feature"))
-    return (LABEL_EXAMPLE if role == "label" else FEATURE_EXAMPLE).format(run=RUN_EXAMPLE)

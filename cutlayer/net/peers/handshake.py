@@ -1,8 +1,8 @@
-"""The first words on a stream: who one is, which manifest one has, and what one has seen of the other.
+"""Handshake: the first note on a stream says who one is, which manifest one has, and what one has seen of the other.
 
-The dialer says hello with a nonce; the listener answers `welcome`, with its certificate and a signature over the
-nonce (gRPC shows a dialer no certificate, so this is how it notices that the listener's was revoked), or
-`refused`, with a readable difference for a party of the federation and nothing but "refused" for anyone else.
+The dialer says hello with a nonce. The listener answers with a welcome, which holds its certificate and a signature
+over the nonce (gRPC shows a dialer no certificate, so this is how it notices that the listener's was revoked), or with
+a refusal: readable differences for a party of the federation, and nothing but "refused" for anyone else.
 """
 
 import json
@@ -10,21 +10,21 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from cutlayer.data.task import NAME
 from cutlayer.errors import ProtocolError
+from cutlayer.net.peers.differences import VALUE_LIMIT, printable
 from cutlayer.net.trust.identity import Identity
 from cutlayer.net.wire.packet import VERSION, Packet, note
 
 TOKEN = re.compile("[0-9a-f]{32}")  # a process, or a nonce
-SHOWN = 500  # characters of a value in a line about manifests
-MANY = 50  # such lines
+REFUSED = "refused"  # topic of the answer to another manifest
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A dialer's first word."""
+    """A dialer's first note."""
 
     name: str
     incarnation: str  # of the dialer's process
@@ -45,25 +45,36 @@ class Welcome:
     signature: str = ""
 
 
-def word(topic: str, facts: Any) -> Packet:
-    """A first word as a packet; it stands outside of the link's numbers."""
-    return note(topic, json.dumps(facts))
+Opening = TypeVar("Opening", Hello, Welcome)
 
 
-def say(first: Hello | Welcome) -> Packet:
-    """Hello or welcome as a packet."""
-    return word(type(first).__name__.lower(), asdict(first))
+def opening_packet(opening: Hello | Welcome) -> Packet:
+    """Hello or welcome as a packet; it has no number in the link."""
+    return note(type(opening).__name__.lower(), json.dumps(asdict(opening)))
 
 
-def heard(packet: Packet, kind: type[Hello] | type[Welcome]) -> Any:
-    """Read a first word; anything else is refused, without saying why."""
+def refusal_packet(lines: list[str]) -> Packet:
+    """The answer to a party with another manifest."""
+    return note(REFUSED, json.dumps({"differences": [line[:VALUE_LIMIT] for line in lines]}))
+
+
+def read_refusal(text: str) -> list[str]:
+    """The differences that a refusal names, in lines that are safe to print."""
     try:
-        said = packet.frame.note
-        if packet.version != VERSION or said.topic != kind.__name__.lower():
-            raise ValueError(f"version {packet.version}, {said.topic[:20]!r}")
-        facts = json.loads(said.text)
-        wanted = {one.name: one.type for one in fields(kind)}
-        if set(facts) != set(wanted) or any(type(facts[name]) is not wanted[name] for name in wanted):
+        return [printable(line) for line in json.loads(text)["differences"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ["the label party does not say where"]
+
+
+def read_opening(packet: Packet, kind: type[Opening]) -> Opening:
+    """Read a hello or a welcome; anything else is refused."""
+    try:
+        received = packet.frame.note
+        if packet.version != VERSION or received.topic != kind.__name__.lower():
+            raise ValueError(f"version {packet.version}, {received.topic[:20]!r}")
+        facts = json.loads(received.text)
+        expected = {field.name: field.type for field in fields(kind)}
+        if set(facts) != set(expected) or any(type(facts[name]) is not expected[name] for name in expected):
             raise ValueError("other facts than expected")
         _check(facts)
         return kind(**facts)
@@ -72,56 +83,24 @@ def heard(packet: Packet, kind: type[Hello] | type[Welcome]) -> Any:
 
 
 def _check(facts: Mapping[str, Any]) -> None:
-    """Numbers and names of the form that we make ourselves: some are printed, compared or signed."""
-    nothing = "0" * 32
-    tokens = [facts["incarnation"], facts.get("nonce", nothing), facts.get("knows") or nothing]
-    if not all(TOKEN.fullmatch(one) for one in tokens) or not 0 <= facts["seen"] < 1 << 64:
+    """Accept only tokens, numbers and names of our own form: some are printed, compared or signed."""
+    zeros = "0" * 32
+    tokens = [facts["incarnation"], facts.get("nonce", zeros), facts.get("knows") or zeros]
+    if not all(TOKEN.fullmatch(token) for token in tokens) or not 0 <= facts["seen"] < 1 << 64:
         raise ValueError("other facts than expected")
     if not NAME.fullmatch(facts.get("name", "listener")):
         raise ValueError("not a name")
 
 
-def answer(hello: Hello, welcome: Welcome, label_party: str) -> bytes:
-    """What the listener signs: that it, now, answers this dialer."""
+def welcome_statement(hello: Hello, welcome: Welcome, label_party: str) -> bytes:
+    """What the listener signs: that it answers this dialer now."""
     return f"welcome {label_party} to {hello.name} {hello.nonce} {welcome.incarnation}".encode()
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], who: str) -> list[str]:
-    """A line for every setting that two manifests have different."""
-    lines = []
-    for key in sorted({*ours, *theirs}):
-        one, other = ours.get(key, "(nothing)"), theirs.get(key, "(nothing)")
-        if isinstance(one, dict) and isinstance(other, dict):
-            lines += [f"{_key(key)}.{line}" for line in differences(one, other, who)]
-        elif one != other:
-            lines.append(f"{_key(key)}: here {_spelt(one)}, at {who} {_spelt(other)}")
-        if len(lines) >= MANY:
-            return [*lines[:MANY], "and more"]
-    return lines
-
-
-def printable(words: Any) -> str:
-    """A peer's words on one short line, without anything that a terminal would obey."""
-    return "".join(one if one.isprintable() else "?" for one in str(words)[:500])
-
-
-def _spelt(value: Any) -> str:
-    """A setting in one short printable line, whatever a peer put into it."""
-    try:
-        text = json.dumps(value)
-    except RecursionError:
-        text = "(something deep)"
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
-
-
-def _key(key: str) -> str:
-    return key if NAME.fullmatch(key) else _spelt(key)
-
-
-def proven(identity: Identity, hello: Hello, welcome: Welcome, label_party: str) -> None:
-    """Check the listener's signature over our nonce."""
+def verify_welcome(identity: Identity, hello: Hello, welcome: Welcome, label_party: str) -> None:
+    """Check the listener's certificate, and its signature over our nonce."""
     try:
         certificate, signature = welcome.certificate.encode(), bytes.fromhex(welcome.signature)
     except ValueError as error:
         raise ProtocolError("The certificate was refused.") from error
-    identity.verify(certificate, label_party, answer(hello, welcome, label_party), signature)
+    identity.verify(certificate, label_party, welcome_statement(hello, welcome, label_party), signature)

@@ -1,7 +1,7 @@
-"""Post: what one process sends to and hears from its peers, whoever dials whom.
+"""Mailbox: everything one process sends to its peers and receives from them, whichever side dialled.
 
-Streams run in threads of their own; what arrives is checked there and put into one queue, which the party's own
-thread reads. So parties and protocols stay single-threaded, and the network is never kept waiting by a long batch.
+Streams run in threads of their own. What arrives is checked there and put into one queue, which the party's own
+thread reads. So parties and protocols stay single-threaded, and a long batch never keeps the network waiting.
 """
 
 import json
@@ -12,105 +12,67 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cutlayer.errors import CutlayerError, ProtocolError
+from cutlayer.errors import ProtocolError
 from cutlayer.message import Kind, Message
+from cutlayer.net.peers.events import Event, MessageReceived, NoteReceived
 from cutlayer.net.trust.identity import Identity
-from cutlayer.net.wire.frame import CAPS, NUMBER, Allowed, Arrived, Decoder, Encoder, statement
+from cutlayer.net.wire.frame import CAPS, NUMBER, AllowedMessages, Decoder, Encoder, statement
 from cutlayer.net.wire.link import Link
 from cutlayer.net.wire.packet import PART, Packet, note
 
-HAND_OVER = (
-    0.0002  # seconds that a stream's thread waits for a busy party at most; Python's 5 ms cost a fifth of a step
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A note from a peer."""
-
-    peer: str
-    generation: int
-    topic: str
-    facts: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Came:
-    """A message of the learning protocol."""
-
-    peer: str
-    generation: int
-    message: Arrived
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A peer is there: a new process, or the same one over a new stream."""
-
-    peer: str
-    anew: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A peer's stream ended."""
-
-    peer: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Broke:
-    """A peer sent what it must not send."""
-
-    peer: str
-    error: CutlayerError
-
-
-Event = Said | Came | Joined | Gone | Broke
+# Seconds that a stream's thread waits for a busy party at most; Python's default of 5 ms costs a fifth of a step.
+SWITCH_SECONDS = 0.0002
 
 
 @dataclass(eq=False)
-class Post:
-    """This process's links, and the queue of what came over them."""
+class Mailbox:
+    """This process's links, and the queue of what arrived over them."""
 
     name: str
     label_party: str
     run: bytes  # sha256 of the manifest
     peers: tuple[str, ...]  # at the other ends of our links
-    parties: tuple[str, ...]  # all who take part
+    parties: tuple[str, ...]  # everyone who takes part
     identity: Identity | None
-    generation: int = 0  # the number of the meeting that we are in
+    generation: int = 0  # number of the current meeting
     incarnation: str = field(default_factory=lambda: secrets.token_hex(16))  # of this process
 
     def __post_init__(self) -> None:
-        sys.setswitchinterval(HAND_OVER)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self.links = {peer: Link(peer, self._deliver) for peer in self.peers}
-        if self.name == self.label_party:
+        if self.leads:
             self.generation = 1 + secrets.randbits(48)  # so that no meeting has the number of a dead process's
         self._encoder = Encoder(self.run)
-        self.notice: Callable[[Event], None] = lambda event: None  # called in a stream's own thread
+        self.on_event: Callable[[Event], None] = lambda event: None  # called in a stream's own thread
         self.allow({}, rows=1)
 
+    @property
+    def leads(self) -> bool:
+        """Whether this is the label party, which leads every meeting."""
+        return self.name == self.label_party
+
     def put(self, event: Event) -> None:
-        """Queue what happened, and say it at once to whom it concerns while the party's own thread is busy."""
+        """Queue an event, and report it at once even while the party's own thread is busy."""
         self.events.put(event)
-        self.notice(event)
+        self.on_event(event)
 
     def allow(self, shapes: Mapping[str, tuple[int, ...]], rows: int) -> None:
-        """Say which embeddings or gradients may come, and how many rows a batch may have."""
+        """Set which embeddings or gradients may arrive, and how many rows a batch may have."""
         others = frozenset(self.parties) - {self.name}
+        senders = {peer: others if peer == self.label_party else frozenset([peer]) for peer in self.peers}
         self._decoders = {
-            peer: Decoder(
-                Allowed(self.run, self.name, others if peer == self.label_party else frozenset([peer]), rows, shapes)
-            )
-            for peer in self.peers
+            peer: Decoder(AllowedMessages(self.run, self.name, senders[peer], rows, shapes)) for peer in self.peers
         }
 
-    def tell(self, peer: str, topic: str, **facts: Any) -> None:
+    def send_note(self, peer: str, topic: str, **facts: Any) -> None:
         """Send a note."""
         self.links[peer].send(self.generation, note(topic, json.dumps(facts)))
+
+    def send_note_to_all(self, topic: str, **facts: Any) -> None:
+        """Send a note to every peer."""
+        for peer in self.peers:
+            self.send_note(peer, topic, **facts)
 
     def send(self, message: Message) -> None:
         """Send a message; one to another feature party goes through the label party, signed."""
@@ -120,46 +82,46 @@ class Post:
                 packet = _signed(packet, self.identity)
             self.links[through].send(self.generation, packet)
 
-    def renew(self, peer: str) -> None:
-        """Start afresh with a peer that is a new process."""
+    def restart_link(self, peer: str) -> None:
+        """Start again from zero with a peer that is a new process."""
         self.links[peer].reset()
         self._decoders[peer] = Decoder(self._decoders[peer].allowed)
 
-    def drain(self, peers: Iterable[str], timeout: float) -> None:
-        """Wait until peers have confirmed all that was sent."""
+    def wait_confirmed(self, peers: Iterable[str], timeout: float) -> None:
+        """Wait until peers have confirmed everything that was sent."""
         for peer in peers:
-            self.links[peer].drained(timeout)
+            self.links[peer].wait_confirmed(timeout)
 
     def _deliver(self, peer: str, packet: Packet) -> None:
-        """Check a packet, in its stream's thread; hand it on, or queue it."""
+        """Check a packet, in its stream's thread; forward it or queue it."""
         decoder = self._decoders[peer]
-        if packet.header != decoder.header:  # or it is like the last, and for us
+        if packet.header != decoder.header:  # otherwise it is like the last one, and for us
             frame = packet.frame
             if frame.WhichOneof("body") == "note":
-                self.put(Said(peer, packet.generation, frame.note.topic, _facts(peer, frame.note.text)))
+                self.put(NoteReceived(peer, packet.generation, frame.note.topic, _facts(peer, frame.note.text)))
                 return
             if frame.tensor.receiver != self.name:
-                self._hand_on(peer, packet, frame.tensor)
+                self._forward(peer, packet, frame.tensor)
                 return
-        arrived = decoder.add(packet)
-        if arrived is None:
+        message = decoder.add(packet)
+        if message is None:
             return
-        if arrived.form.sender != peer and self.identity is not None:
+        if message.header.sender != peer and self.identity is not None:
             tensor = packet.frame.tensor
             self.identity.verify(tensor.certificate, tensor.sender, statement(packet), tensor.signature)
-        self.events.put(Came(peer, packet.generation, arrived))
+        self.events.put(MessageReceived(peer, packet.generation, message))
 
-    def _hand_on(self, peer: str, packet: Packet, tensor: Any) -> None:
+    def _forward(self, peer: str, packet: Packet, tensor: Any) -> None:
         """Only keys pass from one feature party to another: small, public and signed."""
-        known = self.name == self.label_party and tensor.receiver in self.links and tensor.sender == peer
+        known = self.leads and tensor.receiver in self.links and tensor.sender == peer
         if not known or tensor.kind != NUMBER[Kind.SETUP] or len(packet.payload) > min(PART, CAPS[Kind.SETUP]):
             raise ProtocolError(f"Expected a message to {self.name} from {peer}, got one to another party.")
-        if packet.generation == self.generation:  # what is left of an earlier meeting is of no use to anybody
+        if packet.generation == self.generation:  # a message of an earlier meeting is of no use to anybody
             self.links[tensor.receiver].send(packet.generation, packet)
 
 
 def _signed(packet: Packet, identity: Identity) -> Packet:
-    """A message that the label party will hand on, so that its receiver can tell that it is ours."""
+    """A packet that the label party will forward, signed so that its receiver knows it is ours."""
     frame = packet.frame
     if frame.tensor.parts > 1:
         raise ProtocolError(f"Expected a message to {frame.tensor.receiver} of at most {PART} bytes.")

@@ -1,7 +1,7 @@
-"""Book: the rows that a party can be asked about, found by tag; and the numbers by which the parties speak of them.
+"""Row index: the rows that a party can be asked about, found by tag, and the numbers by which parties name them.
 
-The label party numbers every id at first sight, from zero, the same for all parties. A number then stands for one
-person for as long as the processes live, which is what cuts that remember something per row rely on.
+The label party numbers every id when it first asks about it, from zero, the same for all parties. A number then stands
+for one person for as long as the processes live, which cuts that remember something per row rely on.
 """
 
 import hmac
@@ -12,109 +12,108 @@ import torch
 from torch import Tensor
 
 from cutlayer.align.ids import Rule, read_ids
-from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.tables.read import read_table
 from cutlayer.data.task import Features
 from cutlayer.defence import changes
 from cutlayer.errors import ConfigError, DataError, RunError
+from cutlayer.net.party.finished_run import FinishedRun
 from cutlayer.net.party.manifest import Manifest
 from cutlayer.net.party.own_data import DatasetSource, TableSource, ids_in
-from cutlayer.net.predict.trained import Trained
 from cutlayer.plan import part_of
 
-TAG = 16  # bytes: two of ten million ids share one with a chance below 2^-80
+TAG = 16  # bytes: two of ten million ids share a tag with a chance below 2^-80
 
 
 def tag(spelt: bytes, run: Manifest) -> bytes:
-    """What stands for an id on the wire. Whoever knows the salt can try ids; whoever does not, cannot."""
+    """What stands for an id on the wire. Only those who know the salt can try ids on it."""
     return hmac.digest(run.salt.encode(), b"cutlayer predict\0" + spelt, "sha256")[:TAG]
 
 
 def spell(values: Iterable[object], run: Manifest) -> list[bytes]:
     """Ids as all parties spell them; empty where there is none. A dataset's ids are its row numbers."""
     rule = Rule(run.ids)
-    found = (read_ids([value], rule=rule, country=run.country).values for value in values)
-    return [one[0] if one else b"" for one in found]
+    spellings = (read_ids([value], rule=rule, country=run.country).values for value in values)
+    return [spelling[0] if spelling else b"" for spelling in spellings]
 
 
 @dataclass(frozen=True)
-class Book:
-    """A party's columns, and where in them a tag's row stands."""
+class RowIndex:
+    """A party's columns, and in which row of them a tag's person stands."""
 
     features: Features
-    places: dict[bytes, int]
+    rows: dict[bytes, int]
 
 
-def book_of(trained: Trained) -> Book | None:
+def row_index_of(run: FinishedRun) -> RowIndex | None:
     """The rows that a party can be asked about; None at a label party without columns, which needs no rows."""
-    file, run = trained.file, trained.file.run
-    if run.dataset:
-        features = DatasetSource(file).holding.features
+    file, manifest = run.file, run.file.run
+    if manifest.dataset:
+        features = DatasetSource(file).data.features
         if features is None:
             return None
-        return Book(features, {tag(str(row).encode(), run): row for row in range(len(features.values))})
-    if trained.fitted is None:
+        return RowIndex(features, {tag(str(row).encode(), manifest): row for row in range(len(features.values))})
+    if run.fitted is None:
         return None
-    if changes(trained.plan.defences, "features") and (book := _as_trained(trained)) is not None:
-        return book
+    if changes(run.plan.defences, "features") and (index := _training_rows(run)) is not None:
+        return index
     path = file.at(file.serve.table or file.data.table)
-    frame, _ = read_table(path, file.data.id, text=trained.fitted.text)
+    frame, _ = read_table(path, file.data.id, text=run.fitted.text)
     if file.data.id not in frame.columns:
         raise DataError(f"Expected the id column {file.data.id!r} in {path}, got {', '.join(frame.columns)}.")
     ids = ids_in(frame, file)
-    features = trained.fitted.features(frame)
+    features = run.fitted.features(frame)
     if len(features.values) == 1:  # shapes are found on two rows
         assert isinstance(features.values, Tensor)
         features = replace(features, values=features.values.repeat(2, 1))
-    return Book(features, {tag(one, run): int(row) for one, row in zip(ids.values, ids.rows, strict=True)})
+    return RowIndex(features, {tag(id_, manifest): int(row) for id_, row in zip(ids.values, ids.rows, strict=True)})
 
 
-def _as_trained(trained: Trained) -> Book | None:
-    """Where a defence draws something once per record, the records of training and no others; None if it does not.
+def _training_rows(run: FinishedRun) -> RowIndex | None:
+    """The records of training and no others, if a defence draws something once per record; None if none does.
 
-    To answer a record anew would give away more of it than the defence promises.
+    A fresh draw for a record would give away more of it than the defence promises.
     """
-    file, run = trained.file, trained.file.run
-    source, rows = TableSource(file), trained.store.rows()
-    holding = source.settle(rows, [])
-    assert holding.features is not None and holding.fitted is not None and trained.fitted is not None
-    part = part_of(trained.name, holding.features, run.facts(trained.classes), trained.plan)
-    if part.features.values is holding.features.values:
+    file, manifest = run.file, run.file.run
+    source, rows = TableSource(file), run.folder.rows()
+    data = source.select(rows, [])
+    assert data.features is not None and data.fitted is not None and run.fitted is not None
+    part = part_of(run.name, data.features, manifest.facts(run.classes), run.plan)
+    if part.features.values is data.features.values:
         return None
     if file.serve.table:
         raise ConfigError(
             "Expected no `table` in [serve]: a defence of this run draws something once per record, so only records of "
             "the training can be predicted; leave it out."
         )
-    if holding.fitted.to_json() != trained.fitted.to_json():
+    if data.fitted.to_json() != run.fitted.to_json():
         raise RunError(f"Expected {file.data.table} as it was in training, got another: restore it, or train again.")
-    spelt = dict(zip(source.ids.rows.tolist(), source.ids.values, strict=True))
-    return Book(holding.features, {tag(spelt[row], run): place for place, row in enumerate(rows.tolist())})
+    spellings = dict(zip(source.ids.rows.tolist(), source.ids.values, strict=True))
+    return RowIndex(data.features, {tag(spellings[row], manifest): place for place, row in enumerate(rows.tolist())})
 
 
-class Numbered:
-    """A party's rows under the numbers by which they are asked for, in place of its features."""
+class RowNumbers:
+    """In which of a party's rows each number stands, from zero."""
 
-    def __init__(self, rows: Tensor | SparseRows, device: str) -> None:
-        self.rows, self.device = rows, device
-        self._places = torch.full((1024,), -1, dtype=torch.int64)
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self._rows = torch.full((1024,), -1, dtype=torch.int64)
         self.count = 0
 
-    def add(self, places: Sequence[int]) -> None:
-        """Give the next numbers to these rows; -1 where there is none."""
-        end = self.count + len(places)
-        if end > len(self._places):
+    def add(self, rows: Sequence[int]) -> None:
+        """Give the next numbers to these rows; -1 for an id without a row."""
+        end = self.count + len(rows)
+        if end > len(self._rows):
             grown = torch.full((2 * end,), -1, dtype=torch.int64)
-            grown[: self.count] = self._places[: self.count]
-            self._places = grown
-        self._places[self.count : end] = torch.tensor(places, dtype=torch.int64)
+            grown[: self.count] = self._rows[: self.count]
+            self._rows = grown
+        self._rows[self.count : end] = torch.tensor(rows, dtype=torch.int64)
         self.count = end
 
-    def knows(self, numbers: Tensor) -> bool:
-        """Whether every number is one of a row that is here."""
+    def all_known(self, numbers: Tensor) -> bool:
+        """Whether every number belongs to a row that is here."""
         inside = bool(((numbers >= 0) & (numbers < self.count)).all())
-        return inside and bool((self._places[numbers] >= 0).all())
+        return inside and bool((self._rows[numbers] >= 0).all())
 
-    def index_select(self, dim: int, numbers: Tensor) -> Tensor | SparseRows:
-        """Cut rows out, under the name that tensors use."""
-        return self.rows.index_select(dim, self._places[numbers.cpu()].to(self.device))
+    def rows(self, numbers: Tensor) -> Tensor:
+        """The rows that these numbers stand for."""
+        return self._rows[numbers.cpu()].to(self.device)

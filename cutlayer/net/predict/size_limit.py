@@ -1,4 +1,4 @@
-"""Bounded: no request may be larger than what is ever needed; it is refused before it is read."""
+"""Size limit: a request that is larger than any real one is refused before it is parsed."""
 
 import json
 from typing import TYPE_CHECKING
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 LARGEST = 2 << 20  # bytes of a request
 
 
-class Bounded:
-    """Reads a request's body up to a limit, then hands it on whole."""
+class SizeLimit:
+    """Reads a request's body up to a limit, then passes it on whole."""
 
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Answer 413 to what is too large."""
+        """Answer 413 to a request that is too large."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -25,7 +25,7 @@ class Bounded:
         while more:
             message = await receive()
             if message["type"] != "http.request":
-                return  # whoever asked is gone
+                return  # the client disconnected
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             more = message.get("more_body", False)
@@ -34,10 +34,10 @@ class Bounded:
                 return
         whole: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 
-        async def again() -> "Message":
+        async def receive_whole() -> "Message":
             return whole.pop() if whole else await receive()
 
-        await self.app(scope, again, send)
+        await self.app(scope, receive_whole, send)
 
 
 async def _refuse(send: "Send") -> None:

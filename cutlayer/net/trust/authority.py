@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cutlayer.errors import ConfigError
+from cutlayer.files import write_bytes
 from cutlayer.net.trust import pem
 
 BACKDATED = timedelta(days=1)  # so that a machine whose clock is behind can use a new certificate at once
@@ -43,7 +44,7 @@ class Issued:
 
 
 class Authority:
-    """An authority that was opened; every change is on disk when a method returns."""
+    """An opened authority; every change is on disk when a method returns."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,15 +59,15 @@ class Authority:
         if not (name.strip() and name.isprintable() and len(name.encode()) <= 64):
             raise ConfigError(f"Expected a federation's name of 1 to 64 printable bytes, got {name[:80]!r}.")
         start, end = _period(days, now)
-        with pem.fresh(folder) as made:
+        with pem.new_folder(folder) as temporary:
             key = ec.generate_private_key(ec.SECP256R1())
             builder = _builder(pem.subject(name), key.public_key(), start, end)
             builder = builder.issuer_name(pem.subject(name)).serial_number(x509.random_serial_number())
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             builder = builder.add_extension(_usage("key_cert_sign", "crl_sign"), critical=True)
-            pem.write_key(made / "ca.key", key)
-            pem.write(made / "ca.pem", builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
-            authority = cls(made)
+            pem.write_key(temporary / "ca.key", key)
+            write_bytes(temporary / "ca.pem", builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+            authority = cls(temporary)
             authority._write_index([])
             authority._write_list([], 1, start)
         return cls(folder)
@@ -81,14 +82,14 @@ class Authority:
 
     def states(self, now: datetime | None = None) -> list[tuple[Issued, str]]:
         """Every certificate ever signed, with the word valid, expired or revoked."""
-        gone, now = pem.serials(self._list()), now or datetime.now(UTC)
+        revoked, now = pem.serials(self._list()), now or datetime.now(UTC)
 
-        def state(one: Issued) -> str:
-            if int(one.serial, 16) in gone:
+        def state(entry: Issued) -> str:
+            if int(entry.serial, 16) in revoked:
                 return "revoked"
-            return "valid" if now <= datetime.fromisoformat(one.end) else "expired"
+            return "valid" if now <= datetime.fromisoformat(entry.end) else "expired"
 
-        return [(one, state(one)) for one in self.issued()]
+        return [(entry, state(entry)) for entry in self.issued()]
 
     def sign(
         self,
@@ -113,46 +114,48 @@ class Authority:
         start, end = max(start, self.certificate.not_valid_before_utc), min(end, last)
         with self._locked():
             self._refuse(name, fingerprint := pem.fingerprint(key), renew, now)
-            certificate = self._finish(_builder(pem.subject(name), key, start, end), _names(name, addresses))
-            one = Issued(name, pem.serial(certificate), fingerprint, start.isoformat(), end.isoformat())
-            self._write_index([*self.issued(), one])
-            pem.write(self.folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM))
-        return one
+            certificate = self._sign(_builder(pem.subject(name), key, start, end), _names(name, addresses))
+            entry = Issued(name, pem.serial(certificate), fingerprint, start.isoformat(), end.isoformat())
+            self._write_index([*self.issued(), entry])
+            write_bytes(self.folder / f"{name}.pem", certificate.public_bytes(Encoding.PEM))
+        return entry
 
     def revoke(self, which: str, now: datetime | None = None) -> list[Issued]:
         """Put every valid certificate of a name, or the one of a serial number, on the revocation list."""
         with self._locked():
             known = [
-                (one, state) for one, state in self.states(now) if which == one.name or which.zfill(40) == one.serial
+                (entry, state)
+                for entry, state in self.states(now)
+                if which == entry.name or which.zfill(40) == entry.serial
             ]
             if not known:
                 raise ConfigError(f"Expected a name or serial number that was signed, got {which[:60]!r}.")
-            chosen = [one for one, state in known if state == "valid"]
+            chosen = [entry for entry, state in known if state == "valid"]
             if not chosen:
                 raise ConfigError(f"There is nothing to revoke: every certificate of {which} is revoked or expired.")
             old, when = self._list(), (now or datetime.now(UTC)).replace(microsecond=0)
-            entry = x509.RevokedCertificateBuilder().revocation_date(when)
-            added = [entry.serial_number(int(one.serial, 16)).build() for one in chosen]
+            revocation = x509.RevokedCertificateBuilder().revocation_date(when)
+            added = [revocation.serial_number(int(entry.serial, 16)).build() for entry in chosen]
             self._write_list([*old, *added], pem.number(old) + 1, when)
         return chosen
 
     def _refuse(self, name: str, fingerprint: str, renew: bool, now: datetime | None) -> None:
         states = self.states(now)
-        mine = [state for one, state in states if one.name == name]
+        mine = [state for entry, state in states if entry.name == name]
         if "valid" in mine and not renew:
             raise ConfigError(
                 f"The party {name} has a valid certificate already: add --renew, or revoke that one first."
             )
         if renew and not mine:
             raise ConfigError(f"There is nothing to renew: {name} was never signed here; leave out --renew.")
-        for one, state in states:
-            if one.fingerprint == fingerprint and (one.name != name or state == "revoked"):
-                was = "was revoked" if state == "revoked" else f"belongs to the party {one.name}"
+        for entry, state in states:
+            if entry.fingerprint == fingerprint and (entry.name != name or state == "revoked"):
+                fault = "was revoked" if state == "revoked" else f"belongs to the party {entry.name}"
                 raise ConfigError(
-                    f"Expected a key of {name}'s own, but this one {was}: ask for a request with a new key."
+                    f"Expected a key of {name}'s own, but this one {fault}: ask for a request with a new key."
                 )
 
-    def _finish(self, builder: x509.CertificateBuilder, names: x509.SubjectAlternativeName) -> x509.Certificate:
+    def _sign(self, builder: x509.CertificateBuilder, names: x509.SubjectAlternativeName) -> x509.Certificate:
         builder = builder.issuer_name(self.certificate.subject).serial_number(x509.random_serial_number())
         for extension, critical in (
             (x509.BasicConstraints(ca=False, path_length=None), True),
@@ -168,18 +171,18 @@ class Authority:
         return pem.load_list(self.folder / "crl.pem", self.certificate)
 
     def _write_index(self, issued: Sequence[Issued]) -> None:
-        text = json.dumps({"version": 1, "issued": [asdict(one) for one in issued]}, indent=1)
-        pem.write(self.folder / "issued.json", text.encode())
+        text = json.dumps({"version": 1, "issued": [asdict(entry) for entry in issued]}, indent=1)
+        write_bytes(self.folder / "issued.json", text.encode())
 
     def _write_list(self, entries: Sequence[x509.RevokedCertificate], number: int, now: datetime) -> None:
-        """A list holds until the authority ends: that a later one exists is told by its number, not by a date."""
+        """A list is valid until the authority ends; its number, not a date, tells whether a later one exists."""
         builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject).last_update(now)
         builder = builder.next_update(self.certificate.not_valid_after_utc)
         key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(key, critical=False).add_extension(x509.CRLNumber(number), critical=False)
         for entry in entries:
             builder = builder.add_revoked_certificate(entry)
-        pem.write(self.folder / "crl.pem", builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+        write_bytes(self.folder / "crl.pem", builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -220,16 +223,16 @@ def _usage(*allowed: str) -> x509.KeyUsage:
 
 def _names(name: str, addresses: Sequence[str]) -> x509.SubjectAlternativeName:
     """The party's own name and its addresses; an address must not pass for another party."""
-    found: list[x509.GeneralName] = [x509.DNSName(name + pem.SUFFIX)]
+    names: list[x509.GeneralName] = [x509.DNSName(name + pem.SUFFIX)]
     for address in dict.fromkeys(addresses):
         try:
-            found.append(x509.IPAddress(ip_address(address)))
+            names.append(x509.IPAddress(ip_address(address)))
         except ValueError:
-            good = len(address) <= 253 and fullmatch(rf"{LABEL}(\.{LABEL})*", address)
-            if not good or f".{address}".endswith(pem.SUFFIX):
+            valid = len(address) <= 253 and fullmatch(rf"{LABEL}(\.{LABEL})*", address)
+            if not valid or f".{address}".endswith(pem.SUFFIX):
                 raise ConfigError(
                     f"Expected --address {address[:80]!r} to be a host name in lowercase or an IP address, "
                     f"without wildcard and not under {pem.SUFFIX}."
                 ) from None
-            found.append(x509.DNSName(address))
-    return x509.SubjectAlternativeName(found)
+            names.append(x509.DNSName(address))
+    return x509.SubjectAlternativeName(names)

@@ -39,10 +39,10 @@ def channel_options(name: str) -> list[tuple[str, str]]:
 
 def peer_certificate(context: Any) -> bytes:
     """The certificate that the dialer of a call (a grpc.ServicerContext) showed, as PEM."""
-    found = context.auth_context().get("x509_pem_cert", ())
-    if len(found) != 1:
+    certificates = context.auth_context().get("x509_pem_cert", ())
+    if len(certificates) != 1:
         raise Refused("no certificate")
-    return bytes(found[0])
+    return bytes(certificates[0])
 
 
 def _files(identity: Identity) -> tuple[bytes, bytes, bytes]:

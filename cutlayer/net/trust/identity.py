@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cutlayer.errors import ConfigError, ProtocolError
+from cutlayer.files import write_bytes
 from cutlayer.net.trust import pem
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
@@ -44,18 +45,18 @@ class Unfit(Exception):
 def request(folder: Path, name: str) -> tuple[Path, str]:
     """Make a party's key and its request in a new folder; returns the request's path and fingerprint."""
     pem.party_name(name)
-    with pem.fresh(folder) as made:
+    with pem.new_folder(folder) as temporary:
         key = ec.generate_private_key(ec.SECP256R1())
-        pem.write_key(made / "party.key", key)
-        _write_request(made, name, key)
+        pem.write_key(temporary / "party.key", key)
+        _write_request(temporary, name, key)
     return folder / f"{name}.csr", pem.fingerprint(key.public_key())
 
 
 def renew(folder: Path) -> tuple[Path, str]:
-    """Make a new key and its request; the old key stays in use. Once more, and the waiting key is asked for again."""
+    """Make a new key and its request; the old key stays in use. A second call asks for the waiting key again."""
     name = pem.common_name(pem.load_certificate(folder / "party.pem").subject)
     pem.party_name(name)
-    _settle(folder)
+    _rename_keys(folder)
     if not (folder / "next.key").exists():
         pem.write_key(folder / "next.key", ec.generate_private_key(ec.SECP256R1()))
     key = pem.load_key(folder / "next.key")
@@ -65,38 +66,38 @@ def renew(folder: Path) -> tuple[Path, str]:
 
 def install(folder: Path, certificate: Path, ca: Path, crl: Path | None = None, now: datetime | None = None) -> str:
     """Check a certificate against our keys and the authority, then put it in place; returns the party's name."""
-    found, root = pem.load_certificate(certificate), pem.load_certificate(ca)
-    _matching_key(folder, found)
+    new, root = pem.load_certificate(certificate), pem.load_certificate(ca)
+    _matching_key(folder, new)
     if (folder / "ca.pem").exists() and pem.load_certificate(folder / "ca.pem") != root:
         raise ConfigError(f"The folder {folder} belongs to another authority: make a new folder for {ca}.")
-    old = pem.load_list(folder / "crl.pem", root) if (folder / "crl.pem").exists() else None
-    new = pem.load_list(crl, root) if crl else old  # an empty list is falsy in Python, and a list all the same
-    if new is not None and old is not None and pem.number(new) < pem.number(old):
+    before = pem.load_list(folder / "crl.pem", root) if (folder / "crl.pem").exists() else None
+    after = pem.load_list(crl, root) if crl else before  # compared with None below: an empty list is falsy
+    if after is not None and before is not None and pem.number(after) < pem.number(before):
         raise ConfigError(f"The revocation list {crl} is older than the one in {folder}: get the newest.")
-    name = _own(certificate, found, root, pem.serials(new), now)
-    pem.write(folder / "ca.pem", root.public_bytes(Encoding.PEM))
-    if new is not None:
-        pem.write(folder / "crl.pem", new.public_bytes(Encoding.PEM))
-    pem.write(folder / "party.pem", found.public_bytes(Encoding.PEM))  # from here on the new identity holds
-    _settle(folder)
+    name = _own(certificate, new, root, pem.serials(after), now)
+    write_bytes(folder / "ca.pem", root.public_bytes(Encoding.PEM))
+    if after is not None:
+        write_bytes(folder / "crl.pem", after.public_bytes(Encoding.PEM))
+    write_bytes(folder / "party.pem", new.public_bytes(Encoding.PEM))  # from here on the new identity holds
+    _rename_keys(folder)
     return name
 
 
 def _write_request(folder: Path, name: str, key: ec.EllipticCurvePrivateKey) -> None:
-    made = x509.CertificateSigningRequestBuilder().subject_name(pem.subject(name)).sign(key, hashes.SHA256())
-    pem.write(folder / f"{name}.csr", made.public_bytes(Encoding.PEM))
+    request = x509.CertificateSigningRequestBuilder().subject_name(pem.subject(name)).sign(key, hashes.SHA256())
+    write_bytes(folder / f"{name}.csr", request.public_bytes(Encoding.PEM))
 
 
 def _matching_key(folder: Path, certificate: x509.Certificate) -> Path:
-    there = [folder / name for name in KEYS if (folder / name).exists()]
-    for path in there or [folder / "party.key"]:
+    present = [folder / name for name in KEYS if (folder / name).exists()]
+    for path in present or [folder / "party.key"]:
         if pem.load_key(path).public_key() == certificate.public_key():
             return path
     raise ConfigError(f"The key in {folder} and the certificate do not match: install the one signed for this key.")
 
 
-def _settle(folder: Path) -> None:
-    """Call the key that is in use party.key; the one before is kept, since no key is ever overwritten."""
+def _rename_keys(folder: Path) -> None:
+    """Name the key that is in use party.key; the one before is kept, since no key is ever overwritten."""
     key, path = _matching_key(folder, pem.load_certificate(folder / "party.pem")), folder / "party.key"
     if key != path:
         if path.exists():
@@ -123,24 +124,25 @@ def examine(certificate: x509.Certificate, ca: x509.Certificate, revoked: frozen
         raise Unfit(
             "it is not one that this authority signed for a party", "use the ca.pem of its authority"
         ) from error
-    for what, one in (("it", certificate), ("its authority", ca)):
-        if now + CLOCK_TOLERANCE < one.not_valid_before_utc:
-            raise Unfit(f"{what} starts on {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", "set this machine's clock")
-        if now - CLOCK_TOLERANCE > one.not_valid_after_utc:
-            raise Unfit(f"{what} expired on {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
+    for subject, checked in (("it", certificate), ("its authority", ca)):
+        start, end = checked.not_valid_before_utc, checked.not_valid_after_utc
+        if now + CLOCK_TOLERANCE < start:
+            raise Unfit(f"{subject} starts on {start:%Y-%m-%d %H:%M} UTC", "set this machine's clock")
+        if now - CLOCK_TOLERANCE > end:
+            raise Unfit(f"{subject} expired on {end:%Y-%m-%d %H:%M} UTC")
     if certificate.serial_number in revoked:
         raise Unfit("it was revoked")
     name = pem.common_name(certificate.subject)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    ours = [one for one in names.get_values_for_type(x509.DNSName) if one.endswith(pem.SUFFIX)]
+    ours = [dns for dns in names.get_values_for_type(x509.DNSName) if dns.endswith(pem.SUFFIX)]
     if ours != [name + pem.SUFFIX]:
         raise Unfit(f"it names {name!r} and {ours}, not one party")
     return name
 
 
 def _check_purposes(extensions: x509.Extensions, authority: x509.Extensions) -> None:
-    """Raise ValueError unless one may be used at both ends of a connection, and the other may sign it."""
-    if any(one.critical and isinstance(one.value, x509.UnrecognizedExtension) for one in extensions):
+    """Raise ValueError unless a certificate may be used at both ends of a connection, and its authority may sign."""
+    if any(entry.critical and isinstance(entry.value, x509.UnrecognizedExtension) for entry in extensions):
         raise ValueError("an unknown critical extension")
     if not authority.get_extension_for_class(x509.BasicConstraints).value.ca:
         raise ValueError("signed by something else than an authority")
@@ -171,7 +173,7 @@ class Identity:
 
     @classmethod
     def load(cls, folder: Path, now: datetime | None = None) -> "Identity":
-        """Read and check a party's folder; whatever is wrong with it is said in one sentence."""
+        """Read and check a party's folder; an error says in one sentence what is wrong with it."""
         path = folder / "party.pem"
         certificate, ca = pem.load_certificate(path), pem.load_certificate(folder / "ca.pem")
         key = _matching_key(folder, certificate)
@@ -184,14 +186,14 @@ class Identity:
     def refresh(self) -> bool:
         """Read the revocation list again if its file changed; a list that vanished, broke or grew older is an error."""
         path = self.folder / "crl.pem"
-        seen = path.stat() if path.exists() else None
-        stamp = (seen.st_mtime_ns, seen.st_size, seen.st_ino) if seen else None
+        status = path.stat() if path.exists() else None
+        stamp = (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
         if stamp == self._stamp:
             return False
-        found = pem.load_list(path, self.ca)
-        if pem.number(found) < self._number:
+        revocations = pem.load_list(path, self.ca)
+        if pem.number(revocations) < self._number:
             raise ConfigError(f"The revocation list {path} is older than the one before it: get the newest.")
-        self.revoked, self._number, self._stamp = pem.serials(found), pem.number(found), stamp
+        self.revoked, self._number, self._stamp = pem.serials(revocations), pem.number(revocations), stamp
         return True
 
     @property
@@ -204,17 +206,17 @@ class Identity:
         return self._checked(pem, name)[0]
 
     def sign(self, data: bytes) -> bytes:
-        """Sign a statement end to end, so that a party to whom a third one hands it knows whose it is."""
+        """Sign a statement, so that a party that gets it through another knows whose it is."""
         return self.key.sign(STATEMENT + data, ec.ECDSA(hashes.SHA256()))
 
     def verify(self, pem: bytes, name: str | None, data: bytes, signature: bytes) -> str:
         """Return the name of the party that signed this statement, or raise Refused."""
-        found, key = self._checked(pem, name)
+        signer, key = self._checked(pem, name)
         try:
             key.verify(signature, STATEMENT + data, ec.ECDSA(hashes.SHA256()))
         except (InvalidSignature, TypeError, ValueError) as error:
-            raise Refused(f"a statement of {found} with a wrong signature") from error
-        return found
+            raise Refused(f"a statement of {signer} with a wrong signature") from error
+        return signer
 
     def _checked(self, data: bytes, name: str | None) -> tuple[str, ec.EllipticCurvePublicKey]:
         try:
@@ -223,9 +225,9 @@ class Identity:
                 raise ValueError(f"more than {pem.LIMIT} bytes")
             read = x509.load_pem_x509_certificate if b"-----BEGIN" in data else x509.load_der_x509_certificate
             certificate = read(data)
-            found = examine(certificate, self.ca, self.revoked, self.now or datetime.now(UTC))
-            if name is not None and found != name:
-                raise Unfit(f"it is of {found}, not of {name}")
-            return found, pem.p256(certificate.public_key())
+            owner = examine(certificate, self.ca, self.revoked, self.now or datetime.now(UTC))
+            if name is not None and owner != name:
+                raise Unfit(f"it is of {owner}, not of {name}")
+            return owner, pem.p256(certificate.public_key())
         except Exception as error:  # a stranger chose these bytes: whatever happens, it is refused
             raise Refused(str(error) or type(error).__name__) from error

@@ -1,4 +1,4 @@
-"""The files that authority and parties share: small, checked before they are parsed, written whole or not at all.
+"""PEM files: keys, certificates, requests and revocation lists, checked before they are parsed.
 
 A private key is created readable by its owner only, and no key is ever overwritten.
 """
@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from re import fullmatch
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from cutlayer.errors import ConfigError
+from cutlayer.files import write_bytes
 
 LIMIT = 64 * 1024  # bytes of a certificate, request or key
 LIST_LIMIT = 1024 * 1024  # bytes of a revocation list: some 20,000 serial numbers
@@ -34,7 +35,7 @@ BROKEN = (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound, x
 
 
 def party_name(name: str) -> str:
-    """Return a name that is a good file name, a good DNS label and hard to misread; refuse others."""
+    """Return the name if it is a good file name, a good DNS label and hard to misread; refuse others."""
     if not fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name) or name in RESERVED:
         raise ConfigError(
             f"Expected a party's name of 1 to 40 lowercase letters, digits and inner dashes, "
@@ -50,8 +51,8 @@ def subject(name: str) -> x509.Name:
 
 def common_name(name: x509.Name) -> str:
     """The one common name, or an empty string."""
-    found = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if len(found) == 1 else ""
+    names = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if len(names) == 1 else ""
 
 
 def fingerprint(key: ec.EllipticCurvePublicKey) -> str:
@@ -59,9 +60,9 @@ def fingerprint(key: ec.EllipticCurvePublicKey) -> str:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def serial(thing: x509.Certificate) -> str:
+def serial(certificate: x509.Certificate) -> str:
     """The serial number in capitals, as openssl prints it; no party's name has capitals."""
-    return f"{thing.serial_number:040X}"
+    return f"{certificate.serial_number:040X}"
 
 
 def p256(key: object) -> ec.EllipticCurvePublicKey:
@@ -91,7 +92,7 @@ def load_certificate(path: Path) -> x509.Certificate:
 
 
 def load_request(path: Path) -> tuple[str, ec.EllipticCurvePublicKey]:
-    """Name and key of a request, once it is certain that whoever made it holds the key."""
+    """Name and key of a request, after checking that its maker holds the key."""
     try:
         request = x509.load_pem_x509_csr(read(path))
         key = p256(request.public_key())
@@ -107,15 +108,15 @@ def load_request(path: Path) -> tuple[str, ec.EllipticCurvePublicKey]:
 def load_list(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
     """Parse a revocation list, and check that this authority signed it."""
     try:
-        found = x509.load_pem_x509_crl(read(path, LIST_LIMIT))
-        if found.issuer != ca.subject or not found.is_signature_valid(p256(ca.public_key())):
+        revocations = x509.load_pem_x509_crl(read(path, LIST_LIMIT))
+        if revocations.issuer != ca.subject or not revocations.is_signature_valid(p256(ca.public_key())):
             raise ValueError("it was signed by another key")
-        number(found)
+        number(revocations)
     except BROKEN as error:
         raise ConfigError(
             f"The revocation list {path} is damaged or of another authority: get crl.pem from your own again."
         ) from error
-    return found
+    return revocations
 
 
 def number(revocations: x509.CertificateRevocationList) -> int:
@@ -150,45 +151,23 @@ def key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write under a temporary name, then rename: a reader sees the old file or the new one, never half of one."""
-    with _temporary(path, data) as made:
-        made.chmod(0o644)
-        made.replace(path)
-
-
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     """Write a private key that only its owner may read, from its first byte on, and never over another one."""
-    with _temporary(path, key_bytes(key)) as made:
-        try:
-            path.hardlink_to(made)  # unlike a rename, this fails where there is a file already
-        except FileExistsError as error:
-            raise ConfigError(f"The private key {path} exists already and is never overwritten.") from error
-
-
-@contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[Path]:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")  # mode 0600
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield Path(name)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
+        write_bytes(path, key_bytes(key), private=True, overwrite=False)
+    except FileExistsError as error:
+        raise ConfigError(f"The private key {path} exists already and is never overwritten.") from error
 
 
 @contextmanager
-def fresh(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path) -> Iterator[Path]:
     """A new folder of mode 0700 that appears under its name when all is in it, or not at all."""
     if folder.exists() or folder.is_symlink():
         raise ConfigError(f"The folder {folder} exists already; choose another.")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
     try:
-        yield made
-        made.rename(folder)
+        yield temporary
+        temporary.rename(folder)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)

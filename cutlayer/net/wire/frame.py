@@ -1,8 +1,8 @@
-"""Messages to bytes and back. What a peer says about a message is checked before anything is made of it.
+"""Messages to bytes and back. Everything a peer says about a message is checked before it is used.
 
-A peer may send whatever it likes, so the decoder believes nothing: types and shapes must be those that the
-manifest allows (`Allowed`), lengths must agree with shapes, and numbers must be finite. A message larger than a
-part comes in several; they are joined only as they arrive, so a peer's word alone reserves no memory.
+A peer may send whatever it likes, so the decoder trusts nothing: types and shapes must be those that the manifest
+allows (`AllowedMessages`), lengths must agree with shapes, and numbers must be finite. A message larger than one part
+is sent in several, which are joined only as they arrive, so a peer's claim alone reserves no memory.
 """
 
 import hashlib
@@ -28,21 +28,21 @@ LITTLE = sys.byteorder == "little"
 DIMENSIONS = 6
 TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
 TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
-LETTERS: dict[torch.dtype, np.dtype[Any]] = {
+WIRE_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
     torch.float16: np.dtype("<f2"),
     torch.float32: np.dtype("<f4"),
     torch.float64: np.dtype("<f8"),
     torch.int64: np.dtype("<i8"),
     torch.uint8: np.dtype("|u1"),
 }
-CROSSED = {Encoding.HALF: torch.float16, Encoding.BITS: torch.uint8}  # as what float32 crosses
+SENT_AS = {Encoding.HALF: torch.float16, Encoding.BITS: torch.uint8}  # how float32 is sent
 NUMBER = {kind: number for number, word in enumerate(schema.ENUMS["Kind"]) for kind in Kind if kind.name == word} | {
     phase: number for number, word in enumerate(schema.ENUMS["Phase"]) for phase in Phase if phase.name == word
 }
 KINDS = {number: kind for kind, number in NUMBER.items() if isinstance(kind, Kind)}
 PHASES = {number: phase for phase, number in NUMBER.items() if isinstance(phase, Phase)}
-SPELLINGS = dict(enumerate((Encoding.PLAIN, Encoding.HALF, Encoding.BITS)))
-SPELT = {encoding: number for number, encoding in SPELLINGS.items()}
+ENCODINGS = dict(enumerate((Encoding.PLAIN, Encoding.HALF, Encoding.BITS)))
+ENCODING_NUMBERS = {encoding: number for number, encoding in ENCODINGS.items()}
 MEBI = 1 << 20
 CAPS = {  # bytes of one message, as decoded
     Kind.EMBEDDING: 256 * MEBI,
@@ -55,18 +55,18 @@ CAPS = {  # bytes of one message, as decoded
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """What one peer may send: whose messages, for which run, and of which shape its embeddings or gradients are."""
+class AllowedMessages:
+    """What one peer may send: whose messages, for which run, and the shapes of its embeddings or gradients."""
 
     run: bytes
     receiver: str
-    senders: frozenset[str]  # those whose messages come over this link
-    rows: int  # at most so many in a batch
+    senders: frozenset[str]  # parties whose messages arrive over this link
+    rows: int  # at most, in one batch
     shape: Mapping[str, Shape] = field(default_factory=dict)  # one row of a sender's embedding, or of its gradient
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MessageHeader:
     """What a header says about a message, once it has been checked."""
 
     sender: str
@@ -78,39 +78,39 @@ class Form:
     shape: Shape
     parts: int
     size: int  # bytes on the wire
-    letters: np.dtype[Any]  # of the numbers there
+    wire_dtype: np.dtype[Any]  # of the numbers on the wire
 
 
-class Arrived(NamedTuple):
-    """A message as it came, before the receiver says which of its batches it belongs to."""
+class ReceivedMessage(NamedTuple):
+    """A decoded message; the receiver decides which of its batches it belongs to."""
 
-    form: Form
+    header: MessageHeader
     step: int
     payload: Tensor
 
 
 class Encoder:
-    """Makes packets of messages. Most headers say what the last one to the same receiver said."""
+    """Turns messages into packets. Most headers equal the last one to the same receiver, which is kept."""
 
     def __init__(self, run: bytes) -> None:
         self.run = run
-        self._last: dict[str, tuple[Any, bytes]] = {}  # by receiver: what the header says, and the header
+        self._last: dict[str, tuple[Any, bytes]] = {}  # by receiver: the header's contents and its bytes
 
     def packets(self, message: Message) -> list[Packet]:
-        """A message as one or more packets, each with a view of its payload, to be copied at once."""
-        crossed = encode(message.payload, message.encoding)
-        numbers = np.ascontiguousarray(crossed.numpy(force=True), LETTERS[crossed.dtype])
+        """A message as one or more packets, each with a view of its payload, which must be copied at once."""
+        encoded = encode(message.payload, message.encoding)
+        numbers = np.ascontiguousarray(encoded.numpy(force=True), WIRE_DTYPES[encoded.dtype])
         data = numbers.data.cast("B") if numbers.size else memoryview(b"")
         header, step = self._header(message, len(data)), message.batch.step
         starts = range(0, len(data) or 1, PART)
         return [Packet(header, data[start : start + PART], step, part) for part, start in enumerate(starts)]
 
     def _header(self, message: Message, size: int) -> bytes:
-        """All that a message says about itself, but for its step."""
+        """Everything about a message except its step and its payload."""
         payload, phase = message.payload, message.batch.phase
-        says = (message.sender, phase, message.kind, message.encoding, payload.dtype, payload.shape)
+        contents = (message.sender, phase, message.kind, message.encoding, payload.dtype, payload.shape)
         last = self._last.get(message.receiver)
-        if last is not None and last[0] == says:
+        if last is not None and last[0] == contents:
             return last[1]
         tensor = schema.Tensor(
             run=self.run,
@@ -119,12 +119,12 @@ class Encoder:
             phase=NUMBER[phase],
             kind=NUMBER[message.kind],
             type=TYPES[payload.dtype],
-            spelling=SPELT[message.encoding],
+            spelling=ENCODING_NUMBERS[message.encoding],
             shape=list(payload.shape),
             parts=_parts(size),
         )
         header: bytes = schema.Frame(tensor=tensor).SerializeToString()
-        self._last[message.receiver] = says, header
+        self._last[message.receiver] = contents, header
         return header
 
 
@@ -134,43 +134,48 @@ def packets(message: Message, run: bytes) -> list[Packet]:
 
 
 def statement(packet: Packet) -> bytes:
-    """What a sender signs when a third party hands its message on: all of it."""
+    """What a sender signs when the label party forwards its message: all of it."""
     tensor = packet.frame.tensor
     facts = (tensor.sender, tensor.receiver, packet.step, tensor.phase, tensor.kind, tensor.type, tensor.spelling)
-    said = repr((*facts, list(tensor.shape))).encode()
-    return bytes(tensor.run) + said + hashlib.sha256(packet.payload).digest()
+    text = repr((*facts, list(tensor.shape))).encode()
+    return bytes(tensor.run) + text + hashlib.sha256(packet.payload).digest()
 
 
 class Decoder:
-    """Puts the parts of one link's messages together. A sender finishes what it began, but what the label party hands
-    on comes between the parts of its own messages."""
+    """Joins the parts of one link's messages.
 
-    def __init__(self, allowed: Allowed) -> None:
+    A sender finishes a message before it starts the next, but messages that the label party forwards may arrive
+    between the parts of its own.
+    """
+
+    def __init__(self, allowed: AllowedMessages) -> None:
         self.allowed = allowed
-        self.header: bytes | None = None  # the last that was checked: most messages have the same again
-        self._form: Form
-        self._begun: dict[str, tuple[tuple[bytes, int], list[bytes | memoryview]]] = {}  # by sender
+        self.header: bytes | None = None  # the last one checked: most messages repeat it
+        self._checked: MessageHeader
+        self._unfinished: dict[str, tuple[tuple[bytes, int], list[bytes | memoryview]]] = {}  # by sender
 
-    def add(self, packet: Packet) -> Arrived | None:
-        """Take the next part; the whole message if this was its last."""
+    def add(self, packet: Packet) -> ReceivedMessage | None:
+        """Take the next part; return the whole message if this was its last."""
         header, payload, step, part = packet[:4]
         if header != self.header:
-            self._form, self.header = self._check(packet.frame.tensor), header
-        form = self._form
-        begun, parts = self._begun.pop(form.sender, (None, []))
+            self._checked, self.header = self._check(packet.frame.tensor), header
+        checked = self._checked
+        begun, parts = self._unfinished.pop(checked.sender, (None, []))
         if part != len(parts) or begun not in (None, (header, step)):
-            raise ProtocolError(f"Expected the next or the first part of a message from {form.sender}, got another.")
-        full = PART if part + 1 < form.parts else form.size - PART * part
+            raise ProtocolError(f"Expected the next or the first part of a message from {checked.sender}, got another.")
+        full = PART if part + 1 < checked.parts else checked.size - PART * part
         if len(payload) != full:
-            raise ProtocolError(f"Expected {full} bytes in a part from {form.sender}, got {len(payload)}.")
+            raise ProtocolError(f"Expected {full} bytes in a part from {checked.sender}, got {len(payload)}.")
         parts.append(payload)
-        if len(parts) < form.parts:
-            self._begun[form.sender] = (header, step), parts
+        if len(parts) < checked.parts:
+            self._unfinished[checked.sender] = (header, step), parts
             return None
-        return Arrived(form, step, _numbers(form, bytearray().join(parts)))  # the one copy: the tensor's own memory
+        return ReceivedMessage(
+            checked, step, _numbers(checked, bytearray().join(parts))
+        )  # the only copy: the tensor's own memory
 
-    def _check(self, tensor: Any) -> Form:
-        """Refuse what the manifest does not allow, by what the first part says."""
+    def _check(self, tensor: Any) -> MessageHeader:
+        """Refuse what the manifest does not allow, judging by the header."""
         allowed, shape = self.allowed, tuple(tensor.shape)
         if tensor.run != allowed.run:
             raise ProtocolError("Expected a message of this run, got one of another.")
@@ -179,10 +184,10 @@ class Decoder:
         if tensor.kind not in KINDS or tensor.phase not in PHASES or tensor.type not in TYPE_OF:
             raise ProtocolError(f"Expected a known kind, phase and type from {tensor.sender}, got others.")
         kind, dtype = KINDS[tensor.kind], TYPE_OF[tensor.type]
-        if tensor.spelling not in SPELLINGS or (tensor.spelling and dtype is not torch.float32):
+        if tensor.spelling not in ENCODINGS or (tensor.spelling and dtype is not torch.float32):
             raise ProtocolError(f"Expected a known spelling from {tensor.sender}, got another.")
-        whole = prod(max(1, one) for one in shape[:DIMENSIONS])  # without rows, other dimensions still count
-        if len(shape) > DIMENSIONS or whole * dtype.itemsize > CAPS[kind]:
+        count = prod(max(1, size) for size in shape[:DIMENSIONS])  # an empty dimension counts as one
+        if len(shape) > DIMENSIONS or count * dtype.itemsize > CAPS[kind]:
             raise ProtocolError(
                 f"Expected at most {CAPS[kind] // MEBI} MiB of {kind.value} from {tensor.sender}, got more."
             )
@@ -195,13 +200,15 @@ class Decoder:
             fits = fits and 0 < (shape[0] if shape else 0) <= allowed.rows
         if not fits:
             raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
-        encoding = SPELLINGS[tensor.spelling]
+        encoding = ENCODINGS[tensor.spelling]
         size = _bytes(prod(shape), dtype, encoding)
         if tensor.parts != _parts(size):
             raise ProtocolError(f"Expected the first part of a message from {tensor.sender}, got another.")
         phase = PHASES[tensor.phase]
-        letters = LETTERS[CROSSED.get(encoding, dtype)]
-        return Form(tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size, letters)
+        wire_dtype = WIRE_DTYPES[SENT_AS.get(encoding, dtype)]
+        return MessageHeader(
+            tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size, wire_dtype
+        )
 
 
 def _parts(size: int) -> int:
@@ -209,24 +216,24 @@ def _parts(size: int) -> int:
 
 
 def _bytes(count: int, dtype: torch.dtype, encoding: Encoding) -> int:
-    """What `wire.encoded_size` says, without a tensor to say it of."""
+    """The size that `wire.encoded_size` gives, without needing a tensor."""
     if encoding is Encoding.BITS:
         return -(-count // 8)
     return count * (2 if encoding is Encoding.HALF else dtype.itemsize)
 
 
-def _numbers(form: Form, data: bytearray) -> Tensor:
-    """The tensor that a message carries; it keeps `data` as its memory where it can."""
+def _numbers(header: MessageHeader, data: bytearray) -> Tensor:
+    """The tensor that a message carries; it uses `data` as its memory where possible."""
     if not data:
-        return torch.empty(form.shape, dtype=form.dtype)
-    numbers = np.frombuffer(data, form.letters)
-    if form.letters.kind == "f" and 0 in np.isfinite(numbers).tobytes():
-        raise ProtocolError(f"Expected finite numbers from {form.sender}, got others.")
+        return torch.empty(header.shape, dtype=header.dtype)
+    numbers = np.frombuffer(data, header.wire_dtype)
+    if header.wire_dtype.kind == "f" and 0 in np.isfinite(numbers).tobytes():
+        raise ProtocolError(f"Expected finite numbers from {header.sender}, got others.")
     if not LITTLE:
-        numbers = numbers.astype(form.letters.newbyteorder())
-    if form.encoding is not Encoding.BITS:
-        numbers = numbers.reshape(form.shape)
+        numbers = numbers.astype(header.wire_dtype.newbyteorder())
+    if header.encoding is not Encoding.BITS:
+        numbers = numbers.reshape(header.shape)
     payload = torch.from_numpy(numbers)
-    if form.encoding is Encoding.PLAIN:
+    if header.encoding is Encoding.PLAIN:
         return payload
-    return decode(payload, form.encoding, torch.empty((), dtype=form.dtype).expand(form.shape))
+    return decode(payload, header.encoding, torch.empty((), dtype=header.dtype).expand(header.shape))

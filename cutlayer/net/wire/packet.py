@@ -1,7 +1,7 @@
-"""Packet: what crosses at once. A head of fixed length, the header, the payload as it is.
+"""Packet: the unit that is sent. A head of fixed length, a header, and the raw payload.
 
-The header is a protobuf `Frame`. All that differs between two messages of a kind is in the head, so the header of most
-messages is, byte for byte, that of the one before, and neither made nor read again. The payload stays outside of
+The header is a protobuf `Frame`. Everything that differs between two messages of one kind is in the head, so most
+headers equal the one before, byte for byte, and are neither built nor parsed again. The payload stays outside of
 protobuf, which would copy it at every step.
 """
 
@@ -15,9 +15,9 @@ from cutlayer.net.wire import schema
 
 VERSION = 2
 PART = 1 << 20  # bytes of payload in one packet
-ROOM = 1 << 16  # for a header
+HEADER_LIMIT = 1 << 16  # bytes of a header
 HEAD = struct.Struct("<IQQQQII")  # version, number, seen, generation, step, part, length of the header
-MOST = HEAD.size + ROOM + PART  # bytes of a packet
+PACKET_LIMIT = HEAD.size + HEADER_LIMIT + PART  # bytes of a packet
 
 
 class Packet(NamedTuple):
@@ -34,7 +34,7 @@ class Packet(NamedTuple):
 
     @property
     def frame(self) -> Any:
-        """What the header says: a note or a tensor."""
+        """The parsed header: a note or a tensor."""
         try:
             frame = schema.Frame.FromString(self.header)
         except DecodeError as error:
@@ -48,22 +48,22 @@ class Packet(NamedTuple):
         return self.numbered(self.generation, self.number, self.seen)
 
     def numbered(self, generation: int, number: int, seen: int) -> bytes:
-        """The packet on the wire, at this place: the one copy that a sender makes of a payload."""
+        """The packet on the wire with these numbers: the only copy that a sender makes of a payload."""
         header = self.header
-        if len(header) > ROOM:
-            raise ProtocolError(f"Expected at most {ROOM} bytes to say beside numbers, got {len(header)}.")
+        if len(header) > HEADER_LIMIT:
+            raise ProtocolError(f"Expected at most {HEADER_LIMIT} bytes to say beside numbers, got {len(header)}.")
         head = HEAD.pack(self.version, number, seen, generation, self.step, self.part, len(header))
         return b"".join((head, header, self.payload))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Packet":
-        """Read what a peer sent, but for the header; its payload is a view of that, not a copy."""
-        if not HEAD.size <= len(data) <= MOST:
-            raise ProtocolError(f"Expected a packet of {HEAD.size} to {MOST} bytes, got {len(data)}.")
+        """Split what a peer sent, without parsing the header; the payload is a view, not a copy."""
+        if not HEAD.size <= len(data) <= PACKET_LIMIT:
+            raise ProtocolError(f"Expected a packet of {HEAD.size} to {PACKET_LIMIT} bytes, got {len(data)}.")
         version, number, seen, generation, step, part, length = HEAD.unpack_from(data)
         end = HEAD.size + length
-        if length > ROOM or end > len(data):
-            raise ProtocolError(f"Expected a header of at most {ROOM} bytes in a packet, got another length.")
+        if length > HEADER_LIMIT or end > len(data):
+            raise ProtocolError(f"Expected a header of at most {HEADER_LIMIT} bytes in a packet, got another length.")
         return cls(data[HEAD.size : end], memoryview(data)[end:], step, part, generation, number, seen, version)
 
 

@@ -35,19 +35,19 @@ SCALARS = {
 
 
 def file_descriptor() -> Any:
-    """What protoc makes of frame.proto."""
+    """The descriptor that protoc makes from frame.proto."""
     file = descriptor_pb2.FileDescriptorProto(name="frame.proto", package=PACKAGE, syntax="proto3")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for number, declared in enumerate(fields.split(), start=1):
             field, _, kind = declared.partition(":")
-            made = message.field.add(name=field, number=number, label=3 if kind.endswith("*") else 1)
+            entry = message.field.add(name=field, number=number, label=3 if kind.endswith("*") else 1)
             kind = kind.removesuffix("*")
-            made.type = SCALARS.get(kind) or (14 if kind in ENUMS else 11)  # an enum or a message
+            entry.type = SCALARS.get(kind) or (14 if kind in ENUMS else 11)  # an enum or a message
             if kind not in SCALARS:
-                made.type_name = f".{PACKAGE}.{kind}"
+                entry.type_name = f".{PACKAGE}.{kind}"
             if name == "Frame" and kind in MESSAGES:
-                made.oneof_index = 0
+                entry.oneof_index = 0
         if name == "Frame":
             message.oneof_decl.add(name="body")
     for name, words in ENUMS.items():

@@ -112,9 +112,9 @@ def test_a_torn_last_line_is_repaired_and_the_chain_goes_on(path, cut):
     assert [line.get("step") for line in found] == [None, 0, 1, 2, 3, None, 4]
 
 
-@pytest.mark.parametrize("look_back", [1, 50, 1 << 14])
-def test_the_last_line_is_found_however_long_the_file_is(path, monkeypatch, look_back):
-    monkeypatch.setattr(module, "LOOK_BACK", look_back)
+@pytest.mark.parametrize("tail_bytes", [1, 50, 1 << 14])
+def test_the_last_line_is_found_however_long_the_file_is(path, monkeypatch, tail_bytes):
+    monkeypatch.setattr(module, "TAIL_BYTES", tail_bytes)
     last = json.loads(lines(path)[-1])["chain"]
     for torn in (b"", b'{"step": 5, "ph'):
         path.write_bytes(b"".join(lines(path)[:6]) + torn)

@@ -4,7 +4,7 @@ import pytest
 
 from cutlayer.errors import ConfigError
 from cutlayer.net.party.manifest import manifest_of, require
-from cutlayer.net.peers.handshake import differences
+from cutlayer.net.peers.differences import differences
 
 
 def manifest(**settings):

@@ -3,7 +3,8 @@
 import pytest
 
 from cutlayer.errors import ConfigError
-from cutlayer.net.party.party_file import example, read_file
+from cutlayer.net.party.example_file import example_of
+from cutlayer.net.party.party_file import read_file
 
 LABEL = """\
 [party]
@@ -36,18 +37,18 @@ def read(tmp_path):
 
 
 def test_the_examples_are_read_back_and_agree(read):
-    bank, shop = read(example("label")), read(example("feature"))
+    bank, shop = read(example_of("label")), read(example_of("feature"))
     assert bank.is_label_party and not shop.is_label_party
     assert bank.run == shop.run and bank.run.digest == shop.run.digest
     assert bank.data.columns == ("age", "income") and bank.serve.http and bank.requires == ("epochs <= 50",)
     assert shop.folder == shop.path.parent / "shop-run"
     with pytest.raises(ConfigError, match="label"):
-        example("server")
+        example_of("server")
 
 
 @pytest.mark.parametrize("role", ["label", "feature"])
 def test_the_examples_show_a_seed_that_is_not_set(read, role):
-    text = example(role)
+    text = example_of(role)
     assert read(text).party.seed is None and "rehearsals only" in text
     assert read(text.replace("# seed", "seed")).party.seed is not None
 

@@ -15,7 +15,7 @@ from cutlayer.errors import ConfigError
 from cutlayer.net.trust.authority import Authority
 from cutlayer.net.trust.credentials import channel_credentials, channel_options, peer_certificate, server_credentials
 from cutlayer.net.trust.identity import Identity, Refused, request
-from tests.net import give_list, join
+from tests.helpers.certificates import give_list, join
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"  # and empty settings
 SECONDS = 10

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net.wire import frame, schema
-from cutlayer.net.wire.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, Allowed, Decoder, packets, statement
-from cutlayer.net.wire.packet import HEAD, ROOM, VERSION, Packet, note
+from cutlayer.net.wire.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, AllowedMessages, Decoder, packets, statement
+from cutlayer.net.wire.packet import HEAD, HEADER_LIMIT, VERSION, Packet, note
 from cutlayer.wire import Encoding
 from tests.helpers.changes import change
 
 RUN = b"\x01" * 32
-ALLOWED = Allowed(RUN, "bank", frozenset(["shop"]), rows=128, shape={"shop": (16,)})
+ALLOWED = AllowedMessages(RUN, "bank", frozenset(["shop"]), rows=128, shape={"shop": (16,)})
 
 
 def message(payload, kind=Kind.EMBEDDING, *, step=7, phase=Phase.TRAIN, encoding=Encoding.PLAIN):
@@ -36,7 +36,7 @@ def check(sent, allowed=ALLOWED):
     arrived = cross(sent, allowed)
     assert arrived.payload.dtype == sent.payload.dtype and arrived.payload.shape == sent.payload.shape
     assert torch.equal(arrived.payload, sent.payload)
-    form = arrived.form
+    form = arrived.header
     assert (form.sender, form.receiver, arrived.step) == ("shop", "bank", sent.batch.step)
     assert (form.kind, form.phase, form.encoding) == (sent.kind, sent.batch.phase, sent.encoding)
 
@@ -68,7 +68,7 @@ def test_every_kind_and_type_comes_back_bit_for_bit(monkeypatch, kind, payload, 
 def test_halves_and_bits_come_back(monkeypatch, part):
     monkeypatch.setattr(frame, "PART", part)
     check(message(torch.randn(6, 16).half().float(), encoding=Encoding.HALF))
-    allowed = Allowed(RUN, "bank", frozenset(["shop"]), 128, {"shop": (5,)})
+    allowed = AllowedMessages(RUN, "bank", frozenset(["shop"]), 128, {"shop": (5,)})
     check(message(torch.randint(0, 2, (7, 5)) * 2.0 - 1, encoding=Encoding.BITS), allowed)
 
 
@@ -88,7 +88,7 @@ def test_any_size_in_any_parts(rows, width, part):
     old, frame.PART = frame.PART, part
     try:
         payload = torch.arange(rows * width, dtype=torch.float32).view(rows, width)
-        check(message(payload), Allowed(RUN, "bank", frozenset(["shop"]), 128, {"shop": (width,)}))
+        check(message(payload), AllowedMessages(RUN, "bank", frozenset(["shop"]), 128, {"shop": (width,)}))
     finally:
         frame.PART = old
 
@@ -265,10 +265,10 @@ def packed(header, payload=b"", size=None):
         (b"", "a packet"),
         (b"\1\0\0", "a packet"),
         (bytes(HEAD.size - 1), "a packet"),
-        (bytes(HEAD.size + ROOM + frame.PART + 1), "a packet"),
+        (bytes(HEAD.size + HEADER_LIMIT + frame.PART + 1), "a packet"),
         (packed(b"", size=1), "a header of at most"),
         (packed(b"", size=(1 << 32) - 1), "a header of at most"),
-        (packed(bytes(ROOM + 1)), "a header of at most"),
+        (packed(bytes(HEADER_LIMIT + 1)), "a header of at most"),
         (packed(b"\xff" * 9), "in protobuf"),
         (packed(b"", b"x"), "nothing after a header"),
         (packed(schema.Frame(note=schema.Note(topic="state", text="{}")).SerializeToString(), b"x"), "nothing after"),
@@ -283,7 +283,7 @@ def test_a_packet_is_refused_by_its_lengths(data, says):
 
 
 def test_the_largest_note_crosses_and_a_larger_one_is_not_even_made():
-    most = ROOM - len(note("state", "").header) - 8
+    most = HEADER_LIMIT - len(note("state", "").header) - 8
     assert Packet.from_bytes(note("state", "x" * most).to_bytes()).frame.note.text == "x" * most
     with pytest.raises(ProtocolError, match="at most 65536 bytes"):
-        note("state", "x" * ROOM).to_bytes()
+        note("state", "x" * HEADER_LIMIT).to_bytes()

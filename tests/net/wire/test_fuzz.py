@@ -1,6 +1,6 @@
 """Whatever a peer sends, only ProtocolError comes out, and no more memory than it deserves.
 
-tests/long/fuzz.py feeds the same target a million frames.
+tests/long/fuzz.py (`python -m tests.long.fuzz`) feeds the same target a million frames.
 """
 
 import json
@@ -15,25 +15,29 @@ from hypothesis import strategies as st
 import tests.net  # noqa: F401  so that cutlayer.net is imported before grpc
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.net.peers.handshake import Hello, Welcome, differences, heard, say, word
-from cutlayer.net.peers.mailbox import Came, Post, Said
+from cutlayer.net.peers.differences import differences
+from cutlayer.net.peers.events import MessageReceived, NoteReceived
+from cutlayer.net.peers.handshake import Hello, Welcome, opening_packet, read_opening
+from cutlayer.net.peers.mailbox import Mailbox
 from cutlayer.net.wire import frame, schema
-from cutlayer.net.wire.frame import Allowed, Decoder
+from cutlayer.net.wire.frame import AllowedMessages, Decoder
 from cutlayer.net.wire.packet import VERSION, Packet, note
+from tests.helpers import fuzz_corpus, fuzz_mutations
 from tests.helpers.changes import change
-from tests.long import fuzz
+from tests.helpers.fuzz_mutations import mutate
+from tests.helpers.fuzz_target import SPARE, Target
 
 HELLO = Hello("shop", "0" * 32, "1" * 32, 3, "{}", "2" * 32)
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
-    return fuzz.Target(fuzz.make_keys(tmp_path_factory.mktemp("fuzz")))
+    return Target(fuzz_corpus.make_keys(tmp_path_factory.mktemp("fuzz")))
 
 
 @pytest.fixture(scope="module")
 def corpus(target):
-    return fuzz.corpus(target.keys)
+    return fuzz_corpus.corpus(target.keys)
 
 
 def check(target, data):
@@ -44,7 +48,7 @@ def check(target, data):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 64 * len(data) + fuzz.SPARE
+    assert peak < 64 * len(data) + SPARE
 
 
 def test_the_corpus_is_valid(target, corpus):
@@ -60,15 +64,15 @@ def test_the_corpus_is_valid(target, corpus):
 @given(seed=st.integers(0, 2**32))
 def test_mutations_of_valid_frames(target, corpus, seed):
     rng = random.Random(seed)
-    check(target, fuzz.mutate(rng.choice(corpus), rng, corpus))
+    check(target, mutate(rng.choice(corpus), rng, corpus))
 
 
-NUMBERS = st.sampled_from(fuzz.NUMBERS)
-LARGE = st.sampled_from(fuzz.LARGE)
+NUMBERS = st.sampled_from(fuzz_mutations.NUMBERS)
+LARGE = st.sampled_from(fuzz_mutations.LARGE)
 NAMES = st.sampled_from(["bank", "shop", "cafe", "", "x" * 300])
 TENSORS = st.builds(
     schema.Tensor,
-    run=st.sampled_from([fuzz.RUN, fuzz.RUN, fuzz.RUN, b"", bytes(32)]),
+    run=st.sampled_from([fuzz_corpus.RUN, fuzz_corpus.RUN, fuzz_corpus.RUN, b"", bytes(32)]),
     sender=NAMES,
     receiver=NAMES,
     phase=st.integers(-1, 5),
@@ -106,7 +110,7 @@ PACKETS = st.builds(
 @settings(max_examples=1500)
 @given(made=st.lists(PACKETS, min_size=1, max_size=3))
 def test_packets_of_any_content(target, made):
-    check(target, fuzz.join([one.to_bytes() for one in made]))
+    check(target, fuzz_corpus.join([one.to_bytes() for one in made]))
 
 
 @settings(max_examples=500)
@@ -131,7 +135,7 @@ def test_any_bytes(target, data):
 def test_a_hello_has_the_form_that_we_make_ourselves(facts):
     ours = {"name": "shop", "incarnation": "0" * 32, "knows": "", "seen": 3, "manifest": "{}", "nonce": "2" * 32}
     try:
-        hello = heard(word("hello", {**ours, **facts}), Hello)
+        hello = read_opening(note("hello", json.dumps({**ours, **facts})), Hello)
     except ProtocolError:
         assert facts
         return
@@ -139,10 +143,10 @@ def test_a_hello_has_the_form_that_we_make_ourselves(facts):
     assert {len(hello.incarnation), len(hello.nonce)} == {32} and len(hello.knows) in (0, 32)
 
 
-def test_first_words_are_heard_as_they_were_said():
-    assert heard(say(HELLO), Hello) == HELLO
+def test_openings_are_read_as_they_were_written():
+    assert read_opening(opening_packet(HELLO), Hello) == HELLO
     welcome = Welcome("1" * 32, True, 3, "certificate", "00")
-    assert heard(say(welcome), Welcome) == welcome
+    assert read_opening(opening_packet(welcome), Welcome) == welcome
 
 
 @settings(max_examples=100)
@@ -154,7 +158,7 @@ def test_differences_are_few_short_printable_lines(theirs):
 
 def decoder(**changes):
     settings = {"run": b"run", "receiver": "bank", "senders": frozenset(["shop"]), "rows": 8, "shape": {}}
-    return Decoder(Allowed(**{**settings, **changes}))
+    return Decoder(AllowedMessages(**{**settings, **changes}))
 
 
 def tensor(**changes):
@@ -242,18 +246,18 @@ def test_parts_come_in_order_and_of_one_message():
 
 def test_a_signature_covers_all_that_the_receiver_goes_by(target):
     """The label party hands a key on; whatever it changes, the receiver notices."""
-    (post, peer), keys = target.posts[1], target.keys["shop"]
+    (mailbox, peer), keys = target.mailboxes[1], target.keys["shop"]
     message = Message(
         Batch(0, Phase.ALIGN, torch.arange(0)), "shop", "cafe", Kind.SETUP, torch.arange(32, dtype=torch.uint8)
     )
 
     def deliver(**changes):
-        (made,) = frame.packets(message, fuzz.RUN)
+        (made,) = frame.packets(message, fuzz_corpus.RUN)
         made = change(made, certificate=keys.shown, signature=keys.sign(frame.statement(made)))
-        post._deliver(peer, change(made, **changes))
+        mailbox._deliver(peer, change(made, **changes))
 
     deliver()
-    assert isinstance(post.events.get(), Came)
+    assert isinstance(mailbox.events.get(), MessageReceived)
     forged = [
         {"payload": bytes(32)},
         {"step": 1},
@@ -266,13 +270,13 @@ def test_a_signature_covers_all_that_the_receiver_goes_by(target):
     for changes in forged:
         with pytest.raises(ProtocolError):
             deliver(**changes)
-    assert post.events.empty()
+    assert mailbox.events.empty()
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "[" * 100_000, '{"a":' * 100_000, "1" * 5000, "{", "\x00"])
 def test_notes_that_are_no_facts(text):
-    post = Post("bank", "bank", b"run", ("shop",), ("bank", "shop"), None)
+    mailbox = Mailbox("bank", "bank", b"run", ("shop",), ("bank", "shop"), None)
     with pytest.raises(ProtocolError):
-        post._deliver("shop", note("state", text))
-    post._deliver("shop", note("state", '{"steps": []}'))
-    assert isinstance(post.events.get(), Said)
+        mailbox._deliver("shop", note("state", text))
+    mailbox._deliver("shop", note("state", '{"steps": []}'))
+    assert isinstance(mailbox.events.get(), NoteReceived)

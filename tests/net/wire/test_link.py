@@ -28,7 +28,7 @@ class End:
 
     def pump(self):
         """Put on the line what the link has to send, without waiting for more."""
-        while not self.link._line.empty():
+        while not self.link._outbox.empty():
             self.line.append(Packet.from_bytes(next(self.source)))
 
 
@@ -99,7 +99,7 @@ def test_any_interleaving_delivers_each_frame_once_and_in_order(todo):
     pair.finish()
     for end, other in (pair.ends, reversed(pair.ends)):
         assert other.got == end.sent
-        assert len(end.link._kept) <= module.CONFIRM
+        assert len(end.link._unconfirmed) <= module.CONFIRM
 
 
 def test_what_nobody_answers_is_confirmed_all_the_same_so_that_little_is_kept():
@@ -109,7 +109,7 @@ def test_what_nobody_answers_is_confirmed_all_the_same_so_that_little_is_kept():
         pair.ends[0].link.send(1, note(number))
         pair.carry(0, 1)
         pair.carry(1, 1)
-        assert len(pair.ends[0].link._kept) <= module.CONFIRM
+        assert len(pair.ends[0].link._unconfirmed) <= module.CONFIRM
     assert len(pair.ends[1].got) == 1000 and not pair.ends[0].got
 
 
@@ -178,7 +178,7 @@ def test_a_reset_forgets_and_drops_what_was_meant_for_the_process_that_died(end)
     assert not end.link.is_open
     end.link.send(1, note("still to the old one"))
     stream = end.link.attach(0)
-    end.link.greet()
+    end.link.accept_new_process()
     end.link.send(2, note("new"))
     first = Packet.from_bytes(next(end.link.outgoing(stream)))
     assert (first.number, first.seen, first.frame.note.text) == (1, 0, "new")
@@ -189,25 +189,25 @@ def test_a_reset_forgets_and_drops_what_was_meant_for_the_process_that_died(end)
 def test_two_new_processes_in_a_row_need_two_greetings(end):
     end.link.reset()
     end.link.reset()
-    end.link.greet()
+    end.link.accept_new_process()
     end.link.send(1, note("to the first of them"))
-    end.link.greet()
+    end.link.accept_new_process()
     end.link.send(1, note("to the second"))
     assert Packet.from_bytes(next(end.link.outgoing(end.link.attach(0)))).frame.note.text == "to the second"
 
 
 def test_draining_ends_with_the_last_confirmation_or_with_the_stream(end):
-    assert end.link.drained(0)
+    assert end.link.wait_confirmed(0)
     end.link.send(1, note("one"))
-    assert not end.link.drained(0)
-    waiting = threading.Thread(target=end.link.drained, args=(60,))
+    assert not end.link.wait_confirmed(0)
+    waiting = threading.Thread(target=end.link.wait_confirmed, args=(60,))
     waiting.start()
     end.link.receive(end.stream, frame(1, seen=1))
     waiting.join(10)
-    assert not waiting.is_alive() and end.link.drained(0)
+    assert not waiting.is_alive() and end.link.wait_confirmed(0)
     end.link.send(1, note("two"))
     end.link.close()
-    assert not end.link.drained(60)  # at once: nobody is there to confirm it
+    assert not end.link.wait_confirmed(60)  # at once: nobody is there to confirm it
 
 
 def test_a_frame_is_never_overtaken_by_one_of_a_newer_stream():

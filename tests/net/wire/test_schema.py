@@ -34,4 +34,4 @@ def test_protoc_finds_the_same(tmp_path):
 def test_every_kind_and_phase_that_crosses_has_a_number():
     assert set(frame.KINDS.values()) == set(Kind) - {Kind.SUM, Kind.WEIGHTS, Kind.UPDATE} == set(frame.CAPS)
     assert set(frame.PHASES.values()) == set(Phase)
-    assert sorted(frame.TYPE_OF) == [1, 2, 3, 4] and sorted(frame.SPELLINGS) == [0, 1, 2]
+    assert sorted(frame.TYPE_OF) == [1, 2, 3, 4] and sorted(frame.ENCODINGS) == [0, 1, 2]

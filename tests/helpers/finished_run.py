@@ -83,7 +83,7 @@ def finish(files: dict[str, PartyFile]) -> tuple[Session, dict[str, torch.Tensor
     data = {name: source.select(rows[name], []) for name, source in sources.items()}
     label = data[run.label_party]
     facts = run.facts(len(label.classes))
-    plans = {name: run.plan(file.party.seed, name) for name, file in files.items()}
+    plans = {name: run.plan(private_seed=file.party.seed) for name, file in files.items()}
     parts = {name: part_of(name, own.features, facts, plans[name]) for name, own in data.items() if own.features}
     shapes = {name: part.shape for name, part in parts.items()}
     parties = {name: feature_party(name, parts[name], facts, plans[name]) for name in run.roster.feature_parties}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from tests.helpers.processes import free_port, wait_for
+from tests.helpers.waiting import free_port, wait_for
 
 BIN = Path(sys.executable).parent
 

@@ -16,15 +16,15 @@ from cutlayer.view import Manifest, View
 class Asks:
     """Side knowledge that an attack needs. The judge grants exactly this, and prints it."""
 
-    labels: int = 0  # rows with their labels, as even over classes as can be
+    labels: int = 0  # rows with their labels, spread over the classes as evenly as possible
     features: int = 0  # rows of the victim's inputs
     bottom: bool = False  # the victim's trained bottom model
     form: bool = False  # the form of the victim's bottom model, not its weights
     top: bool = False  # the label party's trained top model, and all embeddings of the test rows
     frozen_train: bool = False  # one prediction pass over the training rows after training
     shadow: int = 0  # complete rows, labels and all, that are not trained on
-    course: int = 0  # the victim's weights, and their gradients, in so many of the first training steps
-    start: bool = False  # that all models of a rehearsal start as those of the run did
+    course: int = 0  # how many of the first training steps show the victim's weights and their gradients
+    start: bool = False  # whether all models of a rehearsal start as those of the run did
 
     def __str__(self) -> str:
         parts = [
@@ -45,14 +45,15 @@ class Asks:
 class Guess:
     """What the attacker believes about some rows. Scores may carry the batch that they belong to.
 
-    `unordered`: which guess is of which row of its group is not known; the judge pairs them as fits best.
+    `unordered`: the attacker does not know which guess belongs to which row of its group; the judge pairs them as
+    fits best.
     """
 
     rows: Tensor
     values: Tensor
     form: Form
     groups: Tensor | None = None
-    wanted: int = 0  # the class that submissions are to bring about
+    wanted: int = 0  # the class that submissions should bring about
     unordered: bool = False
 
 
@@ -61,7 +62,7 @@ class Attack:
 
     target: ClassVar[Target]
     by: ClassVar[Role]
-    settings: ClassVar[tuple[str, ...]] = ("",)  # that an audit tries; a quick one the first
+    settings: ClassVar[tuple[str, ...]] = ("",)  # what an audit tries; a quick audit tries the first
 
     @property
     def asks(self) -> Asks:
@@ -80,9 +81,9 @@ class Attack:
 
     @property
     def name(self) -> str:
-        """The command line's spelling."""
+        """The name on the command line."""
         return kebab(type(self).__name__)
 
     def describe(self) -> str:
-        """Return the command line's spelling: name and settings."""
+        """Return name and settings as the command line has them."""
         return describe(self)

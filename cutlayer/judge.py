@@ -35,10 +35,10 @@ class Secret:
     top: nn.Module | None = None
     embeddings: Mapping[str, Known] = field(default_factory=dict)  # of the test rows, in prediction
     predict: Callable[[Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]] | None = None
-    # joint prediction with some parties' submissions replaced: outputs, and which rows were flagged
+    # joint prediction of rows with some parties' submissions replaced: outputs, and which rows were flagged
     shadow: Callable[[frozenset[str], int, bool, int], Shadow] | None = None
-    # for these attackers so many rows outside of training, whether all models start as in the run, a seed
-    course: Callable[[str, int], tuple[Moment, ...]] | None = None  # so many of a party's first training steps
+    # given the attackers, how many rows outside of training, whether all models start as in the run, and a seed
+    course: Callable[[str, int], tuple[Moment, ...]] | None = None  # given a party, and how many of its first steps
 
 
 def judge(
@@ -78,7 +78,7 @@ def _elsewhere(attack: Attack, view: View) -> str | None:
 
 
 def victims(attack: Attack, view: View) -> list[str]:
-    """Whose secret is attacked: the label party's labels, or the columns of each party that is not attacking."""
+    """Whose secret is attacked: the label party's, or that of each party with columns that does not attack."""
     if attack.target is not Target.FEATURES:
         return [view.manifest.label_party]
     return [name for name in view.manifest.roster.order if name not in view.parties]
@@ -89,8 +89,7 @@ def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
     train = view.manifest.train
     others = [name for name in view.manifest.roster.order if name not in view.parties]
     labelled = _stratified(secret.labels, train, asks.labels, generator(seed, "known labels")) if asks.labels else None
-    order = torch.randperm(len(train), generator=generator(seed, "known rows"))
-    rows = train[order[: asks.features]] if asks.features else None
+    rows = _some_rows(train, asks.features, generator(seed, "known rows")) if asks.features else None
     theirs = {name: secret.features[name] for name in others}
     bottoms = {name: secret.bottoms[name] for name in others} if asks.bottom or asks.form else {}
     return Hints(
@@ -119,14 +118,18 @@ def _form(bottom: nn.Module, seed: int, name: str) -> nn.Module:
     return without_secrets(form, generator(seed, "form", name))
 
 
+def _some_rows(train: Tensor, count: int, rng: Generator) -> Tensor:
+    return train[torch.randperm(len(train), generator=rng)[:count]]
+
+
 def _stratified(labels: Tensor, train: Tensor, count: int, rng: Generator) -> Tensor:
-    """Draw rows as evenly over the classes as can be."""
+    """Draw rows as evenly over the classes as possible."""
     order = train[torch.randperm(len(train), generator=rng)]
     classes = labels[order]
     turn = torch.zeros(len(order), dtype=torch.int64)
-    for c in classes.unique():
-        where = (classes == c).nonzero()[:, 0]
-        turn[where] = torch.arange(len(where))
+    for number in classes.unique():
+        members = (classes == number).nonzero()[:, 0]
+        turn[members] = torch.arange(len(members))
     picked: Tensor = order[turn.sort(stable=True).indices[:count]]
     return picked.sort().values
 

@@ -143,7 +143,7 @@ def _no_finding(record: "Record", threats: tuple[str, ...]) -> str:
     """Why there is nothing to choose by."""
     from cutlayer.finding import Status
 
-    failed = [row for row in record.rows if row["status"] == Status.FAILED and row["target"] in threats]
+    failed = [row for row in record.rows if row["status"] is Status.FAILED and row["target"] in threats]
     if failed:
         return f"{len(failed)} attacks failed, such as {failed[0]['attack']}: {failed[0]['reason']}"
     return f"no attack on {', '.join(threats)} applies to this study."

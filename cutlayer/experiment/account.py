@@ -11,12 +11,12 @@ import torch
 from cutlayer.data.task import Features, Task
 from cutlayer.experiment.cell import Cell
 from cutlayer.experiment.choice import choose
-from cutlayer.experiment.finding_row import Row
 from cutlayer.experiment.lines import lines_of, missing_line
 from cutlayer.experiment.store import Outcome
 from cutlayer.finding import Status, Target
 from cutlayer.report.advantage import capability, heat, of_row
 from cutlayer.report.record import Record
+from cutlayer.report.row import Row
 from cutlayer.settings import Settings
 from cutlayer.version import __version__
 
@@ -75,8 +75,7 @@ def _with_capability(rows: Sequence[Row], extras: Mapping[str, Any]) -> dict[str
     ideal = [row["accuracy"] for row in rows if row["defence"] == "none" and row["accuracy"] is not None]
     scores = {}
     for row in rows:
-        known = row["status"] == Status.DONE and row["value"] is not None and row["baseline"] is not None
-        if ideal and known:
+        if ideal and row["status"] is Status.DONE and row["accuracy"] is not None:
             leak = heat(row["metric"], of_row(row))
             score = capability(leak, row["accuracy"], sum(ideal) / len(ideal))
             scores[f"{row['cell']}/{row['victim']}"] = {"dcs": round(score, 6)}

@@ -1,14 +1,14 @@
 """Choice: which setup to take, under the user's constraints; the Pareto front, the runner-up, what would change it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cutlayer.finding import Status
 from cutlayer.report.advantage import Estimate, Standing, heat, over_seeds, standing
 from cutlayer.report.cells import setup_name
+from cutlayer.report.row import Row
 
-Row = Mapping[str, Any]
 NONE = ("none", "")
 LEAKS = (Standing.ABOVE, Standing.TURNED)
 
@@ -46,7 +46,7 @@ def options(rows: Sequence[Row], threats: Sequence[str]) -> list[Option]:
     """Every setup that was attacked, with its worst attack among the threats."""
     setups: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
     for row in rows:
-        if row["status"] == Status.DONE and row["target"] in threats:
+        if row["status"] is Status.DONE and row["target"] in threats:
             attacks = setups.setdefault((row["defence"], row["strength"]), {})
             attacks.setdefault((row["attack"], row["victim"]), []).append(row)
     return [_option(setup, attacks) for setup, attacks in setups.items()]
@@ -61,12 +61,12 @@ def _option(setup: tuple[str, str], attacks: Mapping[tuple[str, str], list[Row]]
     rows = [row for seeds in attacks.values() for row in seeds]
     return Option(
         *setup,
-        accuracy=_mean(rows, "accuracy"),
+        accuracy=_mean(row["accuracy"] for row in rows),
         leakage=heat(metric, gain.mean),
         worst=worst[0],
         sealed=not any(standing(metric, gain) in LEAKS for metric, gain in gains.values()),
-        bytes=_mean(rows, "bytes"),
-        seconds=_mean(rows, "train_seconds"),
+        bytes=_mean(row["bytes"] for row in rows),
+        seconds=_mean(row["train_seconds"] for row in rows),
     )
 
 
@@ -140,5 +140,7 @@ def _changes(setups: Sequence[Option], best: Option | None, plain: Option) -> li
     return lines or ["Nothing that was tried leaks less at any cost in accuracy."]
 
 
-def _mean(rows: Sequence[Row], key: str) -> float:
-    return float(sum(row[key] for row in rows) / len(rows))
+def _mean(values: Iterable[float | None]) -> float:
+    """The mean of those that are known."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known)

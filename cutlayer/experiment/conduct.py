@@ -10,7 +10,6 @@ from cutlayer.errors import ConfigError
 from cutlayer.experiment.account import THREATS, Wish, facts_of, record_of
 from cutlayer.experiment.cell import Cell, cells_of, units_of
 from cutlayer.experiment.choice import options
-from cutlayer.experiment.finding_row import Row
 from cutlayer.experiment.lines import lines_of
 from cutlayer.experiment.runner import run_units
 from cutlayer.experiment.store import Outcome, Outcomes
@@ -19,6 +18,7 @@ from cutlayer.experiment.workers import room_for
 from cutlayer.files import write_text
 from cutlayer.progress import Progress, silent
 from cutlayer.report.record import Record
+from cutlayer.report.row import Row
 
 OUTCOMES = "outcomes.jsonl"
 

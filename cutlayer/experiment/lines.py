@@ -7,11 +7,11 @@ from cutlayer.attack import Attack, Target
 from cutlayer.data.task import Task
 from cutlayer.defence import Role
 from cutlayer.experiment.cell import Cell
-from cutlayer.experiment.finding_row import Row, row_without_finding
+from cutlayer.experiment.finding_row import row_without_finding
 from cutlayer.experiment.store import Outcome
 from cutlayer.finding import Status
 from cutlayer.metrics.utility import Utility
-from cutlayer.report.record import COLUMNS, WORDS
+from cutlayer.report.row import COLUMNS, WORDS, Row, read_missing, read_row
 
 
 def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Mapping[str, Any]]]:
@@ -26,7 +26,7 @@ def missing_line(task: Task, cell: Cell) -> Row:
     """What is known of a cell that has not run."""
     defence, strength = split_setup(cell.setup)
     known = {"defence": defence, "strength": strength, "attack": cell.attack.describe(), "seed": cell.seed}
-    return known | roles(task, cell.attack)
+    return read_missing(known | roles(task, cell.attack))
 
 
 def split_setup(setup: str) -> tuple[str, str]:
@@ -43,16 +43,16 @@ def roles(task: Task, attack: Attack) -> dict[str, str]:
     return {"attacker": attacker, "victim": first if attack.target is Target.FEATURES else label}
 
 
-def _line(task: Task, cell: Cell, row: Row, outcome: Outcome) -> Row:
-    line: Row = {key: "" if key in WORDS else None for key in COLUMNS}
+def _line(task: Task, cell: Cell, row: Mapping[str, Any], outcome: Outcome) -> Row:
+    line: dict[str, Any] = {key: "" if key in WORDS else None for key in COLUMNS}
     line |= {key: row[key] for key in COLUMNS if key in row} | _costs(outcome)
     line |= {key: line[key] or role for key, role in roles(task, cell.attack).items()}
     defence, strength = split_setup(cell.setup)
     line |= {"defence": defence, "strength": strength, "seed": cell.seed, "cell": cell.id}
-    return {key: None if value != value else value for key, value in line.items()}
+    return read_row(line)
 
 
-def _costs(outcome: Outcome) -> Row:
+def _costs(outcome: Outcome) -> dict[str, Any]:
     """What the model is worth, and what its training cost."""
     if "metrics" not in outcome:
         return {}

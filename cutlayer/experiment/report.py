@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,25 +10,26 @@ from typing import Any
 import numpy as np
 
 from cutlayer.errors import ConfigError
-from cutlayer.experiment.finding_row import Row
 from cutlayer.files import write_text
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.report.html import html
-from cutlayer.report.record import COLUMNS, Record
+from cutlayer.report.record import Record
+from cutlayer.report.row import COLUMNS, read_row
 
 NAN = float("nan")
+Line = Mapping[str, Any]  # a row of a report, or the facts of a finding
 
 
 @dataclass
 class Report:
     """Findings, one row per setup, attack, victim and seed, each beside its baseline and the model's accuracy."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: Sequence[Line] = field(default_factory=list)
     about: Record | None = None  # what else `cutlayer audit` would say of these rows
 
-    def summary(self) -> list[Row]:
+    def summary(self) -> list[Line]:
         """Mean over seeds per setup, attack and victim, with a 95% interval (over seeds where there are several)."""
-        groups: dict[tuple[str, ...], list[Row]] = {}
+        groups: dict[tuple[str, ...], list[Line]] = {}
         for row in self.rows:
             key = tuple(row[name] for name in ("defence", "strength", "attack", "victim"))
             groups.setdefault(key, []).append(row)
@@ -52,17 +53,17 @@ class Report:
 
     def record(self) -> Record:
         """The same as plain data: the record of `cutlayer audit`."""
-        rows = [{key: row[key] for key in COLUMNS} for row in self.rows]
+        rows = [read_row({key: row[key] for key in COLUMNS}) for row in self.rows]
         return self.about or Record(title="What each party can learn", rows=rows)
 
 
-def _mean(rows: list[Row]) -> Row:
+def _mean(rows: list[Line]) -> Line:
     means = {key: float(np.mean([_number(row, key) for row in rows])) for key in ("value", "baseline", "accuracy")}
     low, high = _number(rows[0], "low"), _number(rows[0], "high")
     if len(rows) > 1:
         _, low, high = mean_interval([_number(row, "value") for row in rows])
-    return rows[0] | means | {"low": low, "high": high, "seeds": len(rows)}
+    return {**rows[0], **means, "low": low, "high": high, "seeds": len(rows)}
 
 
-def _number(row: Mapping[str, Any], key: str) -> float:
+def _number(row: Line, key: str) -> float:
     return NAN if row[key] is None else float(row[key])

@@ -8,7 +8,8 @@ from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
 from cutlayer.finding import Status
 from cutlayer.report.cells import setup_name
-from cutlayer.report.record import Record, Row
+from cutlayer.report.record import Record
+from cutlayer.report.row import Row, value_and_baseline
 
 Log = Callable[[Record], None]
 
@@ -28,7 +29,7 @@ def tracked(where: str | None) -> Iterator[Log]:
 
 def figures(record: Record) -> dict[str, float]:
     """Every finding that is done, by a name that says where it comes from."""
-    return {_name(row): row["value"] for row in record.rows if row["status"] == Status.DONE}
+    return {_name(row): value_and_baseline(row)[0] for row in record.rows if row["status"] is Status.DONE}
 
 
 def _name(row: Row) -> str:

@@ -47,9 +47,9 @@ def image_distance_correlation(truth: ArrayLike, guess: ArrayLike, unbiased: boo
     An image of (channels, height, width) is `height` observations of channels x width numbers.
     Biased figures mean nothing without `noise_control` beside them.
     """
-    one, other = (_pixel_rows(side) for side in alike(truth, guess, IMAGES))
-    samples(("truth", "guess"), one[0], other[0], least=4 if unbiased else 2)
-    return np.array([_distance_correlation(x, y, unbiased) for x, y in zip(one, other, strict=True)])
+    true, guessed = (_pixel_rows(side) for side in alike(truth, guess, IMAGES))
+    samples(("truth", "guess"), true[0], guessed[0], least=4 if unbiased else 2)
+    return np.array([_distance_correlation(x, y, unbiased) for x, y in zip(true, guessed, strict=True)])
 
 
 def noise_control(truth: ArrayLike, rng: np.random.Generator, unbiased: bool = False) -> Floats:

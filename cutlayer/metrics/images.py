@@ -48,12 +48,12 @@ def ssim(truth: ArrayLike, guess: ArrayLike, range: float = 1.0) -> Floats:
         height, width = values.shape[-2:]
         return blurred[..., radius : height - radius, radius : width - radius]
 
-    mean, other = local(truth), local(guess)
-    spread, other_spread = local(truth * truth) - mean * mean, local(guess * guess) - other * other
-    shared = local(truth * guess) - mean * other
+    mean, guess_mean = local(truth), local(guess)
+    spread, guess_spread = local(truth * truth) - mean * mean, local(guess * guess) - guess_mean * guess_mean
+    shared = local(truth * guess) - mean * guess_mean
     c1, c2 = (K1 * range) ** 2, (K2 * range) ** 2
-    above = (2 * mean * other + c1) * (2 * shared + c2)
-    below = (mean * mean + other * other + c1) * (spread + other_spread + c2)
+    above = (2 * mean * guess_mean + c1) * (2 * shared + c2)
+    below = (mean * mean + guess_mean * guess_mean + c1) * (spread + guess_spread + c2)
     return cast(Floats, np.mean((above / below).reshape(len(truth), -1), axis=1))
 
 
@@ -68,8 +68,8 @@ def kld(truth: ArrayLike, guess: ArrayLike, floor: float = 1e-8, normalise: bool
     """
     if not 0 < floor < 1:
         raise ConfigError(f"Expected floor={floor} to lie between 0 and 1, both excluded.")
-    one, other = (np.clip(side, floor, 1).reshape(len(side), -1) for side in alike(truth, guess))
+    true, guessed = (np.clip(side, floor, 1).reshape(len(side), -1) for side in alike(truth, guess))
     if not normalise:
-        return cast(Floats, scipy.special.rel_entr(one, other).sum(axis=1))
-    one, other = one / one.sum(axis=1, keepdims=True), other / other.sum(axis=1, keepdims=True)
-    return cast(Floats, np.maximum(scipy.special.rel_entr(one, other).sum(axis=1), 0))  # rounding may give -1e-17
+        return cast(Floats, scipy.special.rel_entr(true, guessed).sum(axis=1))
+    true, guessed = true / true.sum(axis=1, keepdims=True), guessed / guessed.sum(axis=1, keepdims=True)
+    return cast(Floats, np.maximum(scipy.special.rel_entr(true, guessed).sum(axis=1), 0))  # rounding may give -1e-17

@@ -1,12 +1,11 @@
 """How sure a mean is."""
 
-from typing import Any
-
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
 
-def mean_interval(values: Any) -> tuple[float, float, float]:
+def mean_interval(values: ArrayLike) -> tuple[float, float, float]:
     """Mean and its 95% interval by Student's t; a single value has no spread to speak of, so no width."""
     array = np.asarray(values, dtype=np.float64)
     mean = float(array.mean())

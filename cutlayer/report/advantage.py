@@ -4,14 +4,14 @@ Figures in unlike units, an accuracy and an error say, become comparable; and an
 nothing is at 0 whatever its metric. Below 0 it did worse than guessing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import sqrt
-from typing import Any
 
 from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.interval import mean_interval
+from cutlayer.report.row import Row, value_and_baseline
 
 ROUNDING = 1e-12
 
@@ -39,12 +39,12 @@ def advantage(metric: str, value: float, baseline: float) -> float:
     return measure_named(metric).advantage(value, baseline)
 
 
-def of_row(row: Mapping[str, Any]) -> float:
+def of_row(row: Row) -> float:
     """The advantage of one finding."""
-    return advantage(row["metric"], row["value"], row["baseline"])
+    return advantage(row["metric"], *value_and_baseline(row))
 
 
-def over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
+def over_seeds(rows: Sequence[Row]) -> Estimate:
     """Mean advantage of the same cell over seeds, paired with each seed's own baseline.
 
     One seed has the interval of its own rows or batches, where it measured several.
@@ -52,30 +52,27 @@ def over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
     gains = [of_row(row) for row in rows]
     if len(rows) > 1:
         return Estimate(*mean_interval(gains))
-    only = rows[0]
-    if not has_interval(only):
+    ends, (_, baseline) = _interval(rows[0]), value_and_baseline(rows[0])
+    if ends is None:
         return Estimate(gains[0], None, None)
-    ends = [advantage(only["metric"], only[end], only["baseline"]) for end in ("low", "high")]
-    return Estimate(gains[0], min(ends), max(ends))
+    low, high = sorted(advantage(rows[0]["metric"], end, baseline) for end in ends)
+    return Estimate(gains[0], low, high)
 
 
-def value_over_seeds(rows: Sequence[Mapping[str, Any]]) -> Estimate:
+def value_over_seeds(rows: Sequence[Row]) -> Estimate:
     """Mean figure of the same cell over seeds; its interval is cut to what the metric can reach."""
+    values = [value_and_baseline(row)[0] for row in rows]
     if len(rows) > 1:
-        mean, low, high = mean_interval([row["value"] for row in rows])
+        mean, low, high = mean_interval(values)
         least, most = measure_named(rows[0]["metric"]).bounds
         return Estimate(mean, max(least, low), min(most, high))
-    only = rows[0]
-    return (
-        Estimate(only["value"], only["low"], only["high"])
-        if has_interval(only)
-        else Estimate(only["value"], None, None)
-    )
+    return Estimate(values[0], *(_interval(rows[0]) or (None, None)))
 
 
-def has_interval(row: Mapping[str, Any]) -> bool:
-    """Whether a single finding measured more than once."""
-    return row["low"] is not None and row["high"] is not None and row["low"] < row["high"]
+def _interval(row: Row) -> tuple[float, float] | None:
+    """The interval of a single finding, if it measured more than once."""
+    low, high = row["low"], row["high"]
+    return (low, high) if low is not None and high is not None and low < high else None
 
 
 def standing(metric: str, gain: Estimate) -> Standing:

@@ -19,7 +19,8 @@ from cutlayer.report.advantage import (
     standing,
     value_over_seeds,
 )
-from cutlayer.report.record import Record, Row
+from cutlayer.report.record import Record
+from cutlayer.report.row import Row, value_and_baseline
 
 RANK = (Status.DONE, Status.FAILED, Status.MISSING, Status.DOES_NOT_APPLY)  # which status speaks for a cell
 
@@ -94,7 +95,7 @@ class MatrixCell:
     @cached_property
     def baseline(self) -> float:
         """The best guess without the view, mean over seeds."""
-        return mean_interval([row["baseline"] for row in self.done])[0]
+        return mean_interval([value_and_baseline(row)[1] for row in self.done])[0]
 
     @property
     def accuracy(self) -> Estimate | None:

@@ -87,8 +87,8 @@ def _setups(a: Record, b: Record) -> list[dict[str, Any]]:
         entry: dict[str, Any] = {"setup": setup}
         for key in ("accuracy", "bytes"):
             old, new = (_whole(key, side[setup][key]) for side in (first, second))
-            known = old is not None and new is not None
-            entry |= {f"{key}_a": old, f"{key}_b": new, f"{key}_difference": new - old if known else None}  # type: ignore[operator]
+            difference = None if old is None or new is None else new - old
+            entry |= {f"{key}_a": old, f"{key}_b": new, f"{key}_difference": difference}
         entries.append(entry)
     return entries
 

@@ -1,14 +1,18 @@
 """What protection costs, bytes and time, and what it is worth: CAP, accuracy times reconstruction error."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from cutlayer.finding import Target
 from cutlayer.metrics.interval import mean_interval
+from cutlayer.report.advantage import Estimate
 from cutlayer.report.blocks import Entry, Table
 from cutlayer.report.cells import MatrixCell, estimate, extras, group, per_run, setup_name
 from cutlayer.report.record import Record
 
-COSTS = ("bytes", "step_bytes", "step_seconds", "train_seconds")
+Cost = Literal["accuracy", "bytes", "step_bytes", "step_seconds", "train_seconds"]
+COSTS: tuple[Cost, ...] = ("bytes", "step_bytes", "step_seconds", "train_seconds")
+ALL: tuple[Cost, ...] = ("accuracy", *COSTS)
 HEAD = ("setup", "utility", "bytes per training", "bytes per step", "seconds per step", "seconds per training")
 
 
@@ -16,7 +20,7 @@ def costs(record: Record) -> dict[str, dict[str, float | None]]:
     """Means over seeds, by setup: the model's utility, bytes and seconds."""
     spending = {}
     for setup, seeds in per_run(record).items():
-        means = {key: estimate(row[key] for row in seeds.values()) for key in ("accuracy", *COSTS)}
+        means: dict[str, Estimate | None] = {key: estimate(row[key] for row in seeds.values()) for key in ALL}
         spending[setup_name(*setup)] = {key: None if mean is None else mean.mean for key, mean in means.items()}
     return spending
 

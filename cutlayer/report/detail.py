@@ -17,6 +17,7 @@ from cutlayer.report.blocks import (
 )
 from cutlayer.report.cells import MatrixCell, extras
 from cutlayer.report.record import Record
+from cutlayer.report.row import Row
 
 SEED_HEAD = ("seed", "figure", "95% interval", "baseline", "way to perfect", "utility", "seconds", "state", "cell")
 
@@ -35,9 +36,9 @@ def detail(record: Record, cell: MatrixCell) -> list[Block]:
         facts += _figures(cell)
     else:
         blocks.append(Text(f"{cell.status}: {first['reason'] or 'no reason is known'}.", strong=True))
-    facts += [(name, first[key]) for name, key in (("note", "detail"), ("paper", "paper")) if first[key]]
+    facts += [(name, text) for name, text in (("note", first["detail"]), ("paper", first["paper"])) if text]
     blocks.append(Table("About this cell.", ("what", "value"), facts))
-    blocks.append(Table("Per seed.", SEED_HEAD, [_seed(cell, row) for row in cell.rows]))
+    blocks.append(Table("Per seed.", SEED_HEAD, [_seed(row) for row in cell.rows]))
     if leaks := columns.columns(record, cell):
         blocks.append(columns.table(leaks, cell.metric))
     if curves := extras(record, cell, "roc"):
@@ -74,11 +75,11 @@ def _way(cell: MatrixCell) -> str:
     return f"{percent(gain.mean)} ({percent(gain.low)} to {percent(gain.high)})"
 
 
-def _seed(cell: MatrixCell, row: dict[str, Entry]) -> list[Entry]:
+def _seed(row: Row) -> list[Entry]:
     if row["status"] is not Status.DONE:
         blank: list[Entry] = [None] * 6
         return [row["seed"], *blank, f"{row['status']}{': ' if row['reason'] else ''}{row['reason']}", row["cell"]]
-    spread = f"{figure(row['low'])} to {figure(row['high'])}"  # type: ignore[arg-type]
+    spread = f"{figure(row['low'])} to {figure(row['high'])}"
     way = percent(of_row(row))
     return [
         row["seed"],

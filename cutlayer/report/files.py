@@ -10,7 +10,8 @@ from typing import Any
 from cutlayer.files import write_bytes
 from cutlayer.report.html import html
 from cutlayer.report.markdown import markdown
-from cutlayer.report.record import CLOCK, COLUMNS, COUNTS, FIGURES, NAME, Record
+from cutlayer.report.record import NAME, Record
+from cutlayer.report.row import CLOCK, COLUMNS, COUNTS, FIGURES
 
 FILES = ("report.html", "report.md", "findings.csv", "findings.parquet", "findings.json", NAME)
 

@@ -6,7 +6,7 @@ one seed. What has not run stands in `missing`, with whatever columns of a row a
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -14,25 +14,10 @@ from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError, RunError
-from cutlayer.finding import Status, Target
-from cutlayer.metrics.forms import NAMED
+from cutlayer.finding import Status
+from cutlayer.report.row import Row, check_keys, order, read_missing, read_row
 
-Row = dict[str, Any]
-
-WORDS = (
-    *("defence", "strength", "attack", "target", "attacker", "victim", "metric", "baseline_name"),
-    *("utility_metric", "status", "reason", "granted", "detail", "paper", "cell"),
-)
-CLOCK = ("step_seconds", "train_seconds", "seconds")  # differ between two equal runs
-FIGURES = ("value", "baseline", "low", "high", "accuracy", *CLOCK)
-COUNTS = ("seed", "bytes", "step_bytes")
-COLUMNS = (
-    *("defence", "strength", "attack", "target", "attacker", "victim", "seed", "metric", "value", "baseline"),
-    *("baseline_name", "low", "high", "accuracy", "utility_metric", "bytes", "step_bytes", "step_seconds"),
-    *("train_seconds", "seconds", "status", "reason", "granted", "detail", "paper", "cell"),
-)
 EXTRAS = ("columns", "roc", "images", "correlations", "dcs")
-KNOWN_OF_MISSING = ("defence", "attack", "seed")  # at least
 CHOICE = ("choice", "runner_up", "constraints", "why", "what_would_change", "pareto")
 OPTION = ("defence", "strength", "accuracy", "leakage", "bytes", "seconds")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -70,20 +55,20 @@ class Record:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rows = [_row(row, f"row {number}") for number, row in enumerate(self.rows)]
-        lost = [_absent(row, f"missing {number}") for number, row in enumerate(self.missing)]
+        rows = [read_row(row, f"row {number}") for number, row in enumerate(self.rows)]
+        lost = [read_missing(row, f"missing {number}") for number, row in enumerate(self.missing)]
         object.__setattr__(self, "rows", sorted(rows, key=order))
         object.__setattr__(self, "missing", sorted(lost, key=order))
         cells = {row["cell"] for row in rows} | {f"{row['cell']}/{row['victim']}" for row in rows}
         for cell, extra in self.extras.items():
             _check_extra(cell, extra, cells)
         if self.choice is not None:
-            _keys(self.choice, CHOICE, "the choice")
+            check_keys(self.choice, CHOICE, "the choice")
             for key in ("constraints", "pareto"):
                 if not isinstance(self.choice[key], list | tuple):
                     raise ConfigError(f"Expected {key} of the choice to be a list, got {self.choice[key]!r}.")
             for option in self.choice["pareto"]:
-                _keys(option, OPTION, "the choice's pareto")
+                check_keys(option, OPTION, "the choice's pareto")
 
     @property
     def every(self) -> list[Row]:
@@ -95,7 +80,7 @@ class Record:
         """Whether nothing is missing."""
         return all(row["status"] is not Status.MISSING for row in self.every)
 
-    def extra(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def extra(self, row: Row) -> Mapping[str, Any]:
         """What is known of a finding beyond its numbers."""
         return self.extras.get(f"{row['cell']}/{row['victim']}", self.extras.get(row["cell"], {}))
 
@@ -113,7 +98,7 @@ class Record:
         names = tuple(cls.__dataclass_fields__)
         if not isinstance(data, dict):
             raise RunError(f"Expected the JSON of a record to be an object, got {type(data).__name__}.")
-        _keys(data, names, "the record")
+        check_keys(data, names, "the record")
         return cls(**data)
 
     @classmethod
@@ -128,83 +113,21 @@ class Record:
             raise RunError(f"The record {path} is damaged: {error}") from error
 
 
-def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Undefended first, then by defence, strength (as numbers), attack, victim and seed."""
-    text = f"{row['strength']}"
-    numbers = tuple(float(n) for n in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", text))
-    names = (row["attack"], row["attacker"], row["victim"])
-    return (row["defence"] != "none", row["defence"], numbers, text, *names, row["seed"], row["cell"])
-
-
-def _row(row: Mapping[str, Any], where: str) -> Row:
-    _keys(row, COLUMNS, where)
-    checked: Row = {}
-    for key in COLUMNS:
-        value = row[key]
-        if key in WORDS:
-            if not isinstance(value, str):
-                raise ConfigError(f"Expected {key} of {where} to be text, got {value!r}.")
-            checked[key] = value
-        else:
-            checked[key] = _number(value, key, where)
-    if checked["seed"] is None:
-        raise ConfigError(f"Expected {where} to have a seed.")
-    one_of(f"status of {where}", checked["status"], [status.value for status in Status])
-    one_of(f"target of {where}", checked["target"], [target.value for target in Target])
-    checked |= {"status": Status(checked["status"]), "target": Target(checked["target"])}
-    if checked["status"] is not Status.DONE:
-        return checked
-    one_of(f"metric of {where}", checked["metric"], list(NAMED))
-    for key in ("value", "baseline"):
-        if checked[key] is None:
-            return checked | {"status": Status.FAILED, "reason": f"the attack ended without a finite {key}"}
-    return checked
-
-
-def _absent(row: Mapping[str, Any], where: str) -> Row:
-    if lacking := [key for key in KNOWN_OF_MISSING if key not in row]:
-        raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
-    blank = dict.fromkeys(COLUMNS, "") | dict.fromkeys((*FIGURES, *COUNTS)) | {"target": Target.LABELS}
-    return _row(blank | dict(row) | {"status": Status.MISSING}, where)
-
-
-def _number(value: Any, key: str, where: str) -> float | int | None:
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"Expected {key} of {where} to be a number, got {value!r}.") from error
-    if not isfinite(number):
-        return None
-    return int(number) if key in COUNTS else number
-
-
-def _keys(given: Mapping[str, Any], wanted: Iterable[str], where: str) -> None:
-    wanted = tuple(wanted)
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"Expected {where} to be a mapping, got {given!r}.")
-    if lacking := [key for key in wanted if key not in given]:
-        raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
-    if unknown := [str(key) for key in given if key not in wanted]:
-        raise ConfigError(f"Unknown key of {where}: {', '.join(unknown)}.")
-
-
 def _check_extra(cell: str, extra: Mapping[str, Any], cells: set[str]) -> None:
     if cell not in cells:
         raise ConfigError(f"Expected extras {cell!r} to belong to a row's cell.")
     for key in extra:
         one_of(f"extra of cell {cell}", key, EXTRAS)
     for column in extra.get("columns", ()):
-        _keys(column, ("name", "value", "baseline"), f"a column of cell {cell}")
+        check_keys(column, ("name", "value", "baseline"), f"a column of cell {cell}")
     if roc := extra.get("roc"):
-        _keys(roc, ("fpr", "tpr", "tpr_at_1", "tpr_at_01"), f"the roc of cell {cell}")
+        check_keys(roc, ("fpr", "tpr", "tpr_at_1", "tpr_at_01"), f"the roc of cell {cell}")
         if len(roc["fpr"]) != len(roc["tpr"]):
             raise ConfigError(f"Expected as many fpr as tpr in the roc of cell {cell}.")
     if matrices := extra.get("correlations"):
-        _keys(matrices, ("truth", "guess"), f"the correlations of cell {cell}")
+        check_keys(matrices, ("truth", "guess"), f"the correlations of cell {cell}")
     if images := extra.get("images"):
-        _keys(images, ("originals", "guesses"), f"the images of cell {cell}")
+        check_keys(images, ("originals", "guesses"), f"the images of cell {cell}")
         if len(images["originals"]) != len(images["guesses"]):
             raise ConfigError(f"Expected as many originals as guesses in the images of cell {cell}.")
         for picture in (*images["originals"], *images["guesses"]):

@@ -4,7 +4,8 @@ import pytest
 
 import cutlayer as cl
 from cutlayer.cli import main
-from cutlayer.report.record import CLOCK, Record
+from cutlayer.report.record import Record
+from cutlayer.report.row import CLOCK
 from cutlayer.settings import read_attacks, read_defences
 
 SETUPS = ("none", "gaussian-noise:std=0.5", "hash:bits=8+max-norm")

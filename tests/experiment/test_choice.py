@@ -4,6 +4,7 @@ import pytest
 
 from cutlayer.experiment.choice import choose, front, options
 from cutlayer.experiment.lines import split_setup
+from cutlayer.finding import Status
 
 
 def row(defence, strength, attack, value, accuracy, *, baseline=0.5, target="labels", size=100, seed=0, spread=0.01):
@@ -21,7 +22,7 @@ def row(defence, strength, attack, value, accuracy, *, baseline=0.5, target="lab
         "accuracy": accuracy,
         "bytes": size,
         "train_seconds": 1.0,
-        "status": "done",
+        "status": Status.DONE,
         "seed": seed,
     }
 

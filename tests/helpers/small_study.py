@@ -1,7 +1,7 @@
 """A study of seconds, and its record without the times."""
 
 from cutlayer.experiment.study import Study
-from cutlayer.report.record import CLOCK
+from cutlayer.report.row import CLOCK
 from cutlayer.settings import Settings
 
 ATTACKS = ("model-completion:labels=6,epochs=2,steps=4", "norm-score", "binary-equations")

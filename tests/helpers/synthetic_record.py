@@ -7,7 +7,8 @@ import random
 
 from PIL import Image
 
-from cutlayer.report.record import COLUMNS, Record
+from cutlayer.report.record import Record
+from cutlayer.report.row import COLUMNS
 
 SEEDS = (0, 1, 2)
 HIDES = {  # setup -> (how much of an attack's advantage is left, what accuracy remains)

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 from cutlayer.cli.report import report
 from cutlayer.errors import RunError
 from cutlayer.report.files import FILES, findings_csv, write_all
-from cutlayer.report.record import COLUMNS, Record
+from cutlayer.report.record import Record
+from cutlayer.report.row import COLUMNS
 from tests.helpers import synthetic_record as synthetic
 
 

@@ -5,9 +5,7 @@ import sys
 import pytest
 
 from cutlayer.errors import ConfigError, RunError
-from cutlayer.finding import Status
-from cutlayer.report.cells import cells_of, matrix, setup_name
-from cutlayer.report.record import COLUMNS, Record
+from cutlayer.report.record import Record
 from tests.helpers import synthetic_record as synthetic
 
 
@@ -15,36 +13,6 @@ def test_json_and_back():
     record = synthetic.record()
     again = Record.from_json(record.to_json())
     assert again == record and again.to_json() == record.to_json()
-
-
-def test_rows_have_exactly_the_columns():
-    good = synthetic.rows()[0]
-    assert tuple(Record("t", rows=[good]).rows[0]) == COLUMNS
-    with pytest.raises(ConfigError, match="row 0 to have paper"):
-        Record("t", rows=[{k: v for k, v in good.items() if k != "paper"}])
-    with pytest.raises(ConfigError, match="Unknown key of row 0: colour"):
-        Record("t", rows=[good | {"colour": "red"}])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"status": "finished"}, "status"),
-        ({"target": "label"}, "Did you mean 'labels'"),
-        ({"metric": "f1"}, "metric"),
-        ({"value": "high"}, "value of row 0"),
-        ({"attack": None}, "attack of row 0"),
-        ({"seed": None}, "seed"),
-    ],
-)
-def test_wrong_rows_are_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        Record("t", rows=[synthetic.rows()[0] | changes])
-
-
-def test_a_figure_that_is_not_finite_is_a_failure():
-    (row,) = Record("t", rows=[synthetic.rows()[0] | {"value": float("nan")}]).rows
-    assert row["status"] == "failed" and "finite value" in row["reason"] and row["value"] is None
 
 
 def test_rows_are_sorted_whatever_order_they_came_in():
@@ -72,18 +40,6 @@ def test_what_is_missing_is_marked():
     assert synthetic.record(missing=[]).finished
     with pytest.raises(ConfigError, match="missing 0 to have attack"):
         Record("t", missing=[{"defence": "none", "seed": 0}])
-
-
-def test_cells_join_seeds_and_victims():
-    found = {(c.setup, c.attack): c for c in cells_of(synthetic.record())}
-    assert len(found) == len(synthetic.HIDES) * len(synthetic.ATTACKS)
-    assert found["gaussian-noise:std=1", "pgd"].gaps == {(Status.FAILED, "the attack diverged"): 1}
-    assert len(found["gaussian-noise:std=1", "pgd"].done) == 2
-    assert found["hash:bits=4", "binary-search"].victim == "shop"  # as elsewhere, though the finding has none
-    assert found["secure-sum", "model-inversion"].gaps == {(Status.MISSING, ""): 1}
-    setups, lines = matrix(list(found.values()))
-    assert setups[0] == "none" and len(lines) == len(synthetic.ATTACKS)
-    assert all(set(line) == set(setups) for _, line in lines)
 
 
 def test_a_folder_without_a_record_and_a_damaged_one_are_told_in_a_sentence(tmp_path):
@@ -114,17 +70,3 @@ def test_a_choice_is_checked():
         synthetic.record(choice=choice | {"constraints": "labels"})
     with pytest.raises(ConfigError, match="the choice to have why"):
         synthetic.record(choice={k: v for k, v in choice.items() if k != "why"})
-
-
-@pytest.mark.parametrize(
-    ("defence", "strength", "name"),
-    [
-        ("none", "", "none"),
-        ("gaussian-noise", "std=1e+05", "gaussian-noise:std=1e+05"),
-        ("hash+max-norm", "bits=8+", "hash:bits=8+max-norm"),
-        ("hash+label-dp", "bits=8+epsilon=2", "hash:bits=8+label-dp:epsilon=2"),
-        ("hash+max-norm", "bits=8", "hash+max-norm (bits=8)"),
-    ],
-)
-def test_a_setup_is_named_as_on_the_command_line(defence, strength, name):
-    assert setup_name(defence, strength) == name

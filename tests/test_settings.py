@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 import typer
-from cutlayer.papers.jobs import Job, plan_of
+from cutlayer.papers.job import Job
 
 import cutlayer as cl
 from cutlayer.cli import app, main
@@ -93,7 +93,7 @@ def test_a_paper_reads_the_same_words():
         clip=2.0,
         seed=5,
     )
-    assert plain(plan_of(job)) == plain(words.plan())
+    assert plain(job.unit().training.plan()) == plain(words.plan())
 
 
 def test_a_file_written_by_one_is_read_by_all(tmp_path):

@@ -76,8 +76,8 @@ MUTATIONS = (
     Mutation(
         "the secure sum's masks do not cancel",
         "cutlayer/crypto/agreement.py",
-        r"-1 if .* else 1|1 if .* else -1",
-        "1",
+        "stream if self.name < peer else -stream",
+        "stream",
         ("tests/crypto/test_agreement.py", "tests/cuts/test_secure_sum.py"),
     ),
     Mutation(

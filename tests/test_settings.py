@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 import pytest
 import torch
 import typer
-from cutlayer.papers.job import Job
 
 import cutlayer as cl
 from cutlayer.cli import app, main
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.experiment.study import Study, read_study
 from cutlayer.net.party.manifest import manifest_of
+from cutlayer.papers.job import Job
 from cutlayer.settings import Settings, read_bottoms, read_settings, settings_of
 
 WORDS = {

@@ -11,7 +11,7 @@ from cutlayer.data.task import Task
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
 from cutlayer.finding import Finding
-from cutlayer.horizontal.federation import Federated
+from cutlayer.horizontal.federated import Federated
 from cutlayer.judge import judge
 from cutlayer.run import Run
 from cutlayer.training import using_threads

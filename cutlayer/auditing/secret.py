@@ -11,7 +11,8 @@ from cutlayer.attacks.tools.replay import first_moments
 from cutlayer.auditing.rehearsal import outside, shadow_of
 from cutlayer.data.task import Task
 from cutlayer.errors import Inapplicable
-from cutlayer.horizontal.federation import Federated, whole_rows
+from cutlayer.horizontal.federated import Federated
+from cutlayer.horizontal.federation import whole_rows
 from cutlayer.judge import Secret
 from cutlayer.message import Kind, Phase
 from cutlayer.parties.submitter import Submitter

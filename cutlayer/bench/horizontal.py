@@ -19,7 +19,9 @@ from cutlayer.defences.gaussian_noise import GaussianNoise
 from cutlayer.defences.insta_hide import Instahide
 from cutlayer.defences.passport import Passport
 from cutlayer.defences.sparsification import Sparsification
-from cutlayer.horizontal.federation import DEFAULT, Federated, Federation, Method, client_of, server_of
+from cutlayer.horizontal.federated import Federated
+from cutlayer.horizontal.federation import DEFAULT, Federation, Method
+from cutlayer.horizontal.members import client_of, server_of
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.rng import generator
@@ -28,13 +30,13 @@ from cutlayer.transcript import Transcript
 
 CLIENTS, ROWS = 10, 256
 SETUPS: dict[str, tuple[Method, tuple[Defence, ...]]] = {
-    "fedavg": ("fedavg", ()),
-    "splitfed": ("splitfed", ()),
-    "noise": ("fedavg", (GaussianNoise(std=1e-3, on="update"),)),
-    "sparsification": ("fedavg", (Sparsification(share=0.1, on="update"),)),
-    "instahide": ("fedavg", (Instahide(k=4),)),
-    "private bottom": ("private-bottom", ()),
-    "passport": ("private-bottom", (Passport(mean_range=10.0, variance=1.0, where="bottom"),)),
+    "fedavg": (Method.FEDAVG, ()),
+    "splitfed": (Method.SPLITFED, ()),
+    "noise": (Method.FEDAVG, (GaussianNoise(std=1e-3, on="update"),)),
+    "sparsification": (Method.FEDAVG, (Sparsification(share=0.1, on="update"),)),
+    "instahide": (Method.FEDAVG, (Instahide(k=4),)),
+    "private bottom": (Method.PRIVATE_BOTTOM, ()),
+    "passport": (Method.PRIVATE_BOTTOM, (Passport(mean_range=10.0, variance=1.0, where="bottom"),)),
 }
 
 

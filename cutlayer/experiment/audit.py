@@ -16,7 +16,7 @@ from cutlayer.experiment.report import Report
 from cutlayer.experiment.store import Outcome
 from cutlayer.experiment.work import about, measured, refusal
 from cutlayer.finding import Finding
-from cutlayer.horizontal.federation import Federated
+from cutlayer.horizontal.federated import Federated
 from cutlayer.plan import Plan
 from cutlayer.run import Run
 from cutlayer.settings import Settings, settings_of

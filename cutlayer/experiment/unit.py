@@ -12,7 +12,8 @@ from cutlayer import data
 from cutlayer.data.named import hold_out, read_dataset
 from cutlayer.data.split import recut
 from cutlayer.data.task import Task
-from cutlayer.horizontal.federation import Federated, Federation, run_federation
+from cutlayer.horizontal.federated import Federated, run_federation
+from cutlayer.horizontal.federation import Exchange, Federation
 from cutlayer.rng import generator
 from cutlayer.run import Run
 from cutlayer.settings import Settings
@@ -64,7 +65,7 @@ class Unit:
             attacked = any(part.attacks for part in self.parts)
             return train_plan(task, plan, keep="ends" if attacked else "none")
         federation = Federation(plan=plan, **settings(self.horizontal, Federation, "horizontal learning"))
-        return run_federation(task, federation, keep="all" if federation.exchange == "gradients" else "none")
+        return run_federation(task, federation, keep="all" if federation.exchange is Exchange.GRADIENTS else "none")
 
 
 def load(dataset: str, table: Mapping[str, Any], valid: float) -> Task:

@@ -12,7 +12,7 @@ from cutlayer.experiment.finding_row import Row, finding_row, row_without_findin
 from cutlayer.experiment.store import Outcome
 from cutlayer.experiment.unit import Part, Unit
 from cutlayer.finding import Status
-from cutlayer.horizontal.federation import Federated
+from cutlayer.horizontal.federated import Federated
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.settings import read_attacks

@@ -5,8 +5,20 @@ judged by the same attacks as embeddings are (docs/explanation-horizontal.md).
 """
 
 from cutlayer.horizontal.client import Client
-from cutlayer.horizontal.federation import Federated, Federation, federate
+from cutlayer.horizontal.federated import Federated, federate
+from cutlayer.horizontal.federation import Exchange, Federation, Method
 from cutlayer.horizontal.partition import dirichlet, evenly
-from cutlayer.horizontal.server import Answer, Server
+from cutlayer.horizontal.server import ClientAnswer, Server
 
-__all__ = ["Answer", "Client", "Federated", "Federation", "Server", "dirichlet", "evenly", "federate"]
+__all__ = [
+    "Client",
+    "ClientAnswer",
+    "Exchange",
+    "Federated",
+    "Federation",
+    "Method",
+    "Server",
+    "dirichlet",
+    "evenly",
+    "federate",
+]

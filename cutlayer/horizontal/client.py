@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.defence import Place, protect
-from cutlayer.horizontal.server import Answer
+from cutlayer.horizontal.server import ClientAnswer
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.party import Defended, Equipment, loss_of
 from cutlayer.rng import generator
@@ -54,16 +54,16 @@ class Client(Defended):
         self.steps = 0
         self.losses: list[Tensor] = []  # of this round
 
-    def fit(self, weights: Tensor, turn: int, record: Record = lambda message: None) -> Answer:
+    def fit(self, weights: Tensor, turn: int, record: Record = lambda message: None) -> ClientAnswer:
         """Train from the shared weights on; the weights as this client would have them."""
         weights = self._begin(weights, turn)
         for part in self._batches(turn):
             self._learn(part, record)
             self.update()
         change = self._protected(pack(self.shared) - weights, self.rows)
-        return Answer(weights + change, len(self.rows))
+        return ClientAnswer(weights + change, len(self.rows))
 
-    def gradient(self, weights: Tensor, turn: int) -> tuple[Answer, Tensor]:
+    def gradient(self, weights: Tensor, turn: int) -> tuple[ClientAnswer, Tensor]:
         """Train what is private on one batch; the gradient of what is shared, and the batch's rows.
 
         Running statistics have no gradient: theirs is what one step of the server needs to put their change in place.
@@ -82,7 +82,7 @@ class Client(Defended):
                     moved[here] = known.grad.flatten()
                     known.grad = None  # the server takes this step
         self.update()
-        return Answer(self._protected(moved, part) * steps, len(part)), part
+        return ClientAnswer(self._protected(moved, part) * steps, len(part)), part
 
     def outputs(self, rows: Tensor, record: Record | None = None) -> Tensor:
         """Predict with the own bottom and the shared top; what the bottom says is sent to `record`."""

@@ -24,8 +24,9 @@ from cutlayer.checkpoint import restore, state_of
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, Diverged, ProtocolError, RunError
 from cutlayer.horizontal.client import Client
-from cutlayer.horizontal.federation import Federation, client_of, rows_of, server_of
-from cutlayer.horizontal.server import Answer
+from cutlayer.horizontal.federation import Exchange, Federation, Method, rows_of
+from cutlayer.horizontal.members import client_of, server_of
+from cutlayer.horizontal.server import ClientAnswer
 from cutlayer.rng import secret_seed
 from cutlayer.training import using_threads
 
@@ -61,7 +62,11 @@ def client_app(task: Make, federation: Federation, *, own_rows: bool = False, th
         client, done = _wake(task, federation, context, own_rows)
         if (turn := facts["round"]) <= done:
             raise ProtocolError(f"Expected a round after {done}, got {turn}.")
-        answer = client.gradient(weights, turn)[0] if federation.exchange == "gradients" else client.fit(weights, turn)
+        answer = (
+            client.gradient(weights, turn)[0]
+            if federation.exchange is Exchange.GRADIENTS
+            else client.fit(weights, turn)
+        )
         _sleep(client, context, turn)
         told = {"round": turn, "rows": answer.rows, "client": federation.names.index(client.name)}
         return Message(_written(answer.payload, told), reply_to=message)
@@ -120,12 +125,12 @@ def server_app(task: Make, federation: Federation) -> ServerApp:
 
 def sorted_out(
     replies: Iterable[Message], names: list[str], turn: int, size: int
-) -> tuple[dict[str, Answer], dict[str, str]]:
+) -> tuple[dict[str, ClientAnswer], dict[str, str]]:
     """Answers by client, in the order of `names`, so that sums have the simulation's bits; and why others are none.
 
     Replies come from outside: nothing about them is taken for granted. A node that says that it failed is absent.
     """
-    answers: dict[str, Answer] = {}
+    answers: dict[str, ClientAnswer] = {}
     refused: dict[str, str] = {}
     for reply in replies:
         if reply.has_error():
@@ -134,7 +139,7 @@ def sorted_out(
         name = f"node {reply.metadata.src_node_id}"
         try:
             payload, facts = _read(reply.content, size)
-            answer, number = Answer(payload, facts["rows"]), facts["client"]
+            answer, number = ClientAnswer(payload, facts["rows"]), facts["client"]
             if not 0 <= number < len(names):
                 raise ProtocolError(f"expected a client from 0 to {len(names) - 1}, got {number}")
             name = names[number]
@@ -148,7 +153,7 @@ def sorted_out(
 
 
 def _check(federation: Federation) -> None:
-    if federation.method == "splitfed":
+    if federation.method is Method.SPLITFED:
         raise ConfigError("Expected method=fedavg or private-bottom with Flower; splitfed talks in every step.")
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-class Answer(NamedTuple):
+class ClientAnswer(NamedTuple):
     """What a client sends after a round: its weights, or the gradient of them; and how many rows it trained on."""
 
     payload: Tensor
@@ -26,7 +26,7 @@ class Server:
         self.weighted = weighted
         self.rate = rate
 
-    def refusal(self, answer: Answer) -> str | None:
+    def refusal(self, answer: ClientAnswer) -> str | None:
         """Why an answer cannot be used, or None. It comes from outside: nothing about it is taken for granted."""
         payload = answer.payload
         if payload.shape != self.weights.shape:
@@ -35,7 +35,7 @@ class Server:
             return "expected finite numbers, got others"
         return None if answer.rows > 0 else f"expected at least one row behind it, got {answer.rows}"
 
-    def merge(self, answers: Mapping[str, Answer], turn: int) -> dict[str, str]:
+    def merge(self, answers: Mapping[str, ClientAnswer], turn: int) -> dict[str, str]:
         """Average the answers that can be used; why the others were refused, by client. Without any, weights stay."""
         refused = {name: why for name, one in answers.items() if (why := self.refusal(one))}
         taken = [one for name, one in answers.items() if name not in refused]

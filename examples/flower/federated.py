@@ -2,7 +2,7 @@
 
 import cutlayer as cl
 from cutlayer.data.task import Task
-from cutlayer.horizontal import Federation
+from cutlayer.horizontal import Federation, Method
 from cutlayer.horizontal.flower import client_app, server_app
 from cutlayer.plan import Plan
 
@@ -16,6 +16,6 @@ plan = Plan(
     recipe=cl.Recipe(epochs=2, batch_size=32, optimiser=cl.Optimiser.SGD, lr=0.05),
     defences=(cl.defences.Passport(mean_range=10.0, variance=1.0, where="bottom"),),
 )
-federation = Federation(plan=plan, clients=2, method="private-bottom")
+federation = Federation(plan=plan, clients=2, method=Method.PRIVATE_BOTTOM)
 client = client_app(digits, federation)
 server = server_app(digits, federation)

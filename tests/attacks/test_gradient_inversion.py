@@ -16,6 +16,7 @@ from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.passport import PassportLayer
 from cutlayer.errors import ConfigError
 from cutlayer.horizontal import federate
+from cutlayer.horizontal.federation import Exchange, Method
 from cutlayer.message import Kind
 from cutlayer.models import named
 from cutlayer.rng import generator
@@ -33,7 +34,7 @@ def rest(inputs, outputs):
 
 def digits(**options):
     task = cl.data.digits(parties=1, label_party="server")
-    given = {"clients": 2, "exchange": "gradients", "rounds": 2, "recipe": SINGLE, "keep": "all"}
+    given = {"clients": 2, "exchange": Exchange.GRADIENTS, "rounds": 2, "recipe": SINGLE, "keep": "all"}
     return federate(task, bottoms=smooth, top=rest, **given | options)
 
 
@@ -58,7 +59,7 @@ def test_a_batch_comes_back_in_any_order():
 def test_passports_mislead_it_and_so_does_noise(undefended):
     attack = GradientInversion(method="cosine", messages=1, steps=200, restarts=1)
     passport = cl.defences.Passport(mean_range=10.0, variance=1.0, where="bottom")
-    hidden = digits(method="private-bottom", defences=[passport])
+    hidden = digits(method=Method.PRIVATE_BOTTOM, defences=[passport])
     noise = digits(defences=[cl.defences.GaussianNoise(std=1.0, on="update")])
     plain, guessed, noisy = (attack_run(run, [attack])[0].value for run in (undefended, hidden, noise))
     assert plain < 1e-4 and noisy > 0.1 and guessed > 0.01  # a guess may come close
@@ -73,7 +74,9 @@ def test_random_signs_do_not_mislead_it():
 
 def test_every_start_guesses_other_means(monkeypatch):
     """What differs between two draws from the same means is little beside what differs between guesses."""
-    run = digits(method="private-bottom", defences=[cl.defences.Passport(mean_range=50.0, where="bottom")], rounds=1)
+    run = digits(
+        method=Method.PRIVATE_BOTTOM, defences=[cl.defences.Passport(mean_range=50.0, where="bottom")], rounds=1
+    )
     starts = []
 
     def solve(self, model, names, problems, manifest):
@@ -96,7 +99,7 @@ def test_a_tenth_of_the_entries_is_enough(monkeypatch):
 
 
 def test_without_the_bottom_it_sees_less():
-    run = digits(method="private-bottom")
+    run = digits(method=Method.PRIVATE_BOTTOM)
     known, guessed = (
         attack_run(run, [GradientInversion(method="cosine", knows=knows, messages=1, steps=300, restarts=1)])[0]
         for knows in ("bottom", "form")
@@ -106,7 +109,7 @@ def test_without_the_bottom_it_sees_less():
 
 
 def test_it_needs_gradients_and_shared_weights():
-    averaged = digits(exchange="weights", recipe=cl.Recipe(batch_size=64, optimiser=cl.Optimiser.SGD, lr=0.01))
+    averaged = digits(exchange=Exchange.WEIGHTS, recipe=cl.Recipe(batch_size=64, optimiser=cl.Optimiser.SGD, lr=0.01))
     (found,) = attack_run(averaged, [GradientInversion()])
     assert found.status == "does not apply" and "gradients-only" in found.reason
     vertical = cl.train(cl.data.digits(), epochs=1)
@@ -204,8 +207,8 @@ def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
         task,
         clients=2,
         rounds=1,
-        method="private-bottom",
-        exchange="gradients",
+        method=Method.PRIVATE_BOTTOM,
+        exchange=Exchange.GRADIENTS,
         defences=[cl.defences.Passport(where="bottom")],
         recipe=cl.Recipe(batch_size=1, optimiser=cl.Optimiser.SGD, lr=0.01),
         keep="all",

@@ -10,6 +10,7 @@ from cutlayer import horizontal
 from cutlayer.attack import Attack
 from cutlayer.auditing.secret import secret_of_client
 from cutlayer.data.task import Features, Goal, Task
+from cutlayer.horizontal.federation import Exchange
 from cutlayer.judge import grant
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.view import Manifest, View
@@ -44,7 +45,7 @@ def sharing() -> Sharing:
         horizontal.federate(
             task,
             clients=2,
-            exchange="gradients",
+            exchange=Exchange.GRADIENTS,
             rounds=2,
             recipe=recipe,
             bottoms=lambda features, width: nn.Sequential(nn.Linear(6, 16), nn.Sigmoid()),

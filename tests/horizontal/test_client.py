@@ -9,7 +9,8 @@ import cutlayer as cl
 from cutlayer.blocks.weights import pack, places, unpack
 from cutlayer.defences import Sparsification
 from cutlayer.horizontal.client import PREDICTION_ROWS
-from cutlayer.horizontal.federation import Federation, client_of, server_of
+from cutlayer.horizontal.federation import Exchange, Federation, Method
+from cutlayer.horizontal.members import client_of, server_of
 from cutlayer.message import Phase
 from cutlayer.plan import Plan
 from tests.helpers.small_federation import RECIPE, TASK, federation, run
@@ -21,20 +22,20 @@ def with_norm(inputs, outputs):
 
 def test_statistics_behind_a_private_bottom_are_of_the_own_rows():
     """Averaged ones would be of what other bottoms say; a shared bottom says the same everywhere."""
-    found = run(method="private-bottom", top=with_norm)
+    found = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
     for client in found.clients.values():
         with torch.no_grad():
             seen = client.top[0](client.bottom.eval()(client.features[client.rows]))
         assert client.top[1].running_mean == pytest.approx(seen.mean(dim=0), abs=1e-5)
         assert client.top[1].running_var == pytest.approx(seen.var(dim=0), rel=1e-4)
         assert client.top[1].momentum == 0.1
-    one, two, _ = run(method="fedavg", top=with_norm).clients.values()
+    one, two, _ = run(method=Method.FEDAVG, top=with_norm).clients.values()
     assert torch.equal(one.top[1].running_mean, two.top[1].running_mean)
 
 
 def test_statistics_count_every_row_alike():
     """A client with more rows than fit into one pass: a short last batch must not count like a whole one."""
-    (client,) = run(clients=1, rounds=1, method="private-bottom", top=with_norm).clients.values()
+    (client,) = run(clients=1, rounds=1, method=Method.PRIVATE_BOTTOM, top=with_norm).clients.values()
     assert 1.2 < len(client.rows) / PREDICTION_ROWS < 1.6
     with torch.no_grad():
         seen = client.top[0](client.bottom.eval()(client.features[client.rows]))
@@ -43,7 +44,7 @@ def test_statistics_count_every_row_alike():
 
 
 def test_the_server_sees_its_own_statistics_not_the_clients():
-    found = run(method="private-bottom", top=with_norm)
+    found = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
     top = found.view("client0").own["server"].top
     assert torch.equal(pack([top]), found.server.weights)
     assert not torch.equal(top[1].running_mean, found.clients["client0"].top[1].running_mean)
@@ -53,7 +54,7 @@ def test_gradients_follow_the_schedule():
     """One client that sends gradients of single batches: as if it had trained alone, statistics included."""
     recipe = replace(RECIPE, epochs=4, momentum=0.0, schedule=cl.Steps(every=1, factor=0.1))
     options = {"clients": 1, "rounds": 4, "top": with_norm, "recipe": recipe}
-    found = run(exchange="gradients", **options)
+    found = run(exchange=Exchange.GRADIENTS, **options)
     federation = Federation(plan=Plan(recipe=recipe, top=with_norm), clients=1)
     alone = client_of(TASK, federation, "client0")
     unpack(server_of(TASK, federation).weights, alone.shared)
@@ -75,7 +76,7 @@ def test_noise_does_not_make_variances_negative():
 
 def test_statistics_do_not_take_the_place_of_gradients():
     """They are divided by the rate to cross as a gradient, but compared as what they are."""
-    settings = replace(federation(exchange="gradients"), plan=Plan(recipe=RECIPE, top=with_norm))
+    settings = replace(federation(exchange=Exchange.GRADIENTS), plan=Plan(recipe=RECIPE, top=with_norm))
     settings = replace(settings, plan=replace(settings.plan, defences=(Sparsification(share=0.05, on="update"),)))
     client, weights = client_of(TASK, settings, "client0"), server_of(TASK, settings).weights
     sent = client.gradient(weights, 0)[0].payload
@@ -85,7 +86,7 @@ def test_statistics_do_not_take_the_place_of_gradients():
 
 
 def test_what_only_a_client_has_keeps_its_momentum():
-    settings = federation(method="private-bottom")
+    settings = federation(method=Method.PRIVATE_BOTTOM)
     client, weights = client_of(TASK, settings, "client0"), server_of(TASK, settings).weights
     client.fit(weights, 0)
     client._begin(weights, 1)

@@ -15,9 +15,10 @@ from cutlayer.blocks.weights import pack
 from cutlayer.defences import GaussianNoise, Instahide, Passport, Sparsification
 from cutlayer.defences.insta_hide import mixture
 from cutlayer.errors import ConfigError, DataError, Diverged
-from cutlayer.horizontal import Answer, federate
+from cutlayer.horizontal import ClientAnswer, federate
 from cutlayer.horizontal.client import Client
-from cutlayer.horizontal.federation import DEFAULT, Federation, client_of, server_of
+from cutlayer.horizontal.federation import DEFAULT, Exchange, Federation, Method
+from cutlayer.horizontal.members import client_of, server_of
 from cutlayer.message import Kind
 from cutlayer.plan import Plan
 from cutlayer.settings import read_defences
@@ -62,7 +63,7 @@ def test_the_same_arguments_give_the_same_bits():
 
 
 def test_it_learns_and_splitfed_learns_the_same():
-    averaged, split = (run(method=method, rounds=15) for method in ("fedavg", "splitfed"))
+    averaged, split = (run(method=method, rounds=15) for method in (Method.FEDAVG, Method.SPLITFED))
     assert averaged.metrics["accuracy"] > 0.9
     assert torch.equal(averaged.server.weights, split.server.weights)
     kinds = {(c.sender, c.receiver, c.kind) for c in split.view("client0").channels}
@@ -70,11 +71,11 @@ def test_it_learns_and_splitfed_learns_the_same():
     assert not any(kind is Kind.WEIGHTS for _, _, kind in kinds)  # bottoms are averaged by somebody else
 
 
-@pytest.mark.parametrize("exchange", ["weights", "gradients"])
+@pytest.mark.parametrize("exchange", list(Exchange))
 def test_a_private_bottom_never_leaves_the_client(exchange):
     """Nothing that was serialised holds a bottom's weights, nor its passports' means; and sizes leave no room."""
     passport = Passport(mean_range=10.0, variance=1.0, where="bottom")
-    found = run(method="private-bottom", exchange=exchange, defences=[passport], keep="all")
+    found = run(method=Method.PRIVATE_BOTTOM, exchange=exchange, defences=[passport], keep="all")
     tops = {len(pack([client.top])) for client in found.clients.values()}
     for channel in found.transcript.channels.values():
         for message in channel.messages():
@@ -91,7 +92,7 @@ def test_a_private_bottom_never_leaves_the_client(exchange):
 def test_gradients_of_one_step_are_those_of_weights():
     """With plain SGD, one batch: the change of the weights is the gradient times the rate."""
     plain = cl.Recipe(batch_size=4096, optimiser=cl.Optimiser.SGD, lr=0.05, momentum=0.0)
-    by_weights, by_gradients = (run(exchange=way, rounds=1, recipe=plain) for way in ("weights", "gradients"))
+    by_weights, by_gradients = (run(exchange=way, rounds=1, recipe=plain) for way in Exchange)
     assert by_gradients.server.weights == pytest.approx(by_weights.server.weights, abs=1e-6)
 
 
@@ -117,8 +118,11 @@ def gone(answer):
     ("fault", "said"),
     [
         (gone, {"absent": ["client1"], "refused": {}}),
-        (lambda a: Answer(a.payload * float("nan"), a.rows), {"absent": [], "refused": {"client1": "expected finite"}}),
-        (lambda a: Answer(a.payload[1:], a.rows), {"absent": [], "refused": {"client1": "expected"}}),
+        (
+            lambda a: ClientAnswer(a.payload * float("nan"), a.rows),
+            {"absent": [], "refused": {"client1": "expected finite"}},
+        ),
+        (lambda a: a._replace(payload=a.payload[1:]), {"absent": [], "refused": {"client1": "expected"}}),
     ],
 )
 def test_a_round_goes_on_without_a_client_that_fails(fault, said):
@@ -154,7 +158,7 @@ def test_defences_change_what_is_sent_and_training_goes_on(defence):
 def test_instahide_mixes_a_clients_labels():
     """A top of zeros says 1/10 for every class, so its bias' gradient is that less the mean mixed label."""
     plan = Plan(recipe=replace(RECIPE, epochs=1), defences=(Instahide(k=3),))
-    settings = Federation(plan=plan, clients=2, method="private-bottom", exchange="gradients")
+    settings = Federation(plan=plan, clients=2, method=Method.PRIVATE_BOTTOM, exchange=Exchange.GRADIENTS)
     client = client_of(TASK, settings, "client0")
     answer, rows = client.gradient(torch.zeros_like(server_of(TASK, settings).weights), 0)
     partners, shares = mixture(rows, 3, plan.seed)
@@ -210,7 +214,7 @@ def test_audit_trains_by_federating():
 
 
 def test_evaluation_is_the_mean_over_clients_with_bottoms_of_their_own():
-    found = run(method="private-bottom", alpha=0.3)
+    found = run(method=Method.PRIVATE_BOTTOM, alpha=0.3)
     assert found.metrics["worst_accuracy"] < found.metrics["accuracy"]
 
 
@@ -223,7 +227,7 @@ def test_evaluation_is_the_mean_over_clients_with_bottoms_of_their_own():
         ({"passes": 0}, "passes"),
         ({"alpha": -1.0}, "alpha"),
         ({"defences": [Passport()]}, "private-bottom"),
-        ({"method": "splitfed", "exchange": "gradients"}, "exchange=weights"),
+        ({"method": Method.SPLITFED, "exchange": Exchange.GRADIENTS}, "exchange=weights"),
     ],
 )
 def test_wrong_settings_are_one_sentence(options, said):
@@ -248,7 +252,7 @@ def test_training_that_ends_in_nothing_is_said():
 def test_a_defence_protects_clients_or_is_refused(name):
     """None is listed that does nothing."""
     (defence,) = read_defences([name])
-    settings = {"method": "private-bottom", "rounds": 1, "clients": 1}
+    settings = {"method": Method.PRIVATE_BOTTOM, "rounds": 1, "clients": 1}
     if defence.clients:
         assert not torch.equal(run(**settings).server.weights, run(**settings, defences=[defence]).server.weights)
     else:
@@ -278,7 +282,7 @@ def test_attacks_on_labels_and_those_that_retrace_steps_are_for_vertical_learnin
 
 def test_a_shared_bottom_needs_no_substitute():
     attack = cl.attacks.QueryFreeInversion(shadow=50, epochs=1, steps=1, images=5)
-    (finding,) = attack_run(run(method="fedavg", rounds=1), [attack])
+    (finding,) = attack_run(run(method=Method.FEDAVG, rounds=1), [attack])
     assert finding.status == "does not apply" and "model-inversion" in finding.reason
-    (finding,) = attack_run(run(method="private-bottom", rounds=1), [attack])
+    (finding,) = attack_run(run(method=Method.PRIVATE_BOTTOM, rounds=1), [attack])
     assert finding.status == "done"

@@ -19,8 +19,9 @@ from cutlayer.blocks.weights import pack
 from cutlayer.defences import GaussianNoise, Passport
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.horizontal import federate
-from cutlayer.horizontal.federation import Federation, server_of
+from cutlayer.horizontal.federation import Exchange, Federation, Method
 from cutlayer.horizontal.flower import _read, _written, client_app, server_app
+from cutlayer.horizontal.members import server_of
 from cutlayer.plan import Plan
 from tests.helpers.flower_processes import Flower
 
@@ -35,7 +36,7 @@ def test_processes_end_with_the_bits_of_the_simulation(tmp_path):
     round's weights depend on them."""
     with Flower(tmp_path) as flower:
         weights, history = flower.run(EXAMPLE)
-    expected = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom", defences=[PASSPORT])
+    expected = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM, defences=[PASSPORT])
     assert history == [{"round": turn, "absent": [], "refused": {}} for turn in range(2)], flower.said
     assert torch.equal(weights, expected.server.weights)
 
@@ -91,11 +92,11 @@ def run(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
-        {"method": "fedavg"},
-        {"method": "fedavg", "exchange": "gradients"},
-        {"method": "fedavg", "defences": [GaussianNoise(std=0.01, on="update")]},
-        {"method": "private-bottom", "defences": [PASSPORT], "weighted": False, "alpha": 0.5},
-        {"method": "private-bottom", "defences": [PASSPORT], "exchange": "gradients"},
+        {"method": Method.FEDAVG},
+        {"method": Method.FEDAVG, "exchange": Exchange.GRADIENTS},
+        {"method": Method.FEDAVG, "defences": [GaussianNoise(std=0.01, on="update")]},
+        {"method": Method.PRIVATE_BOTTOM, "defences": [PASSPORT], "weighted": False, "alpha": 0.5},
+        {"method": Method.PRIVATE_BOTTOM, "defences": [PASSPORT], "exchange": Exchange.GRADIENTS},
     ],
     ids=["fedavg", "gradients", "noise", "passports", "passports-gradients"],
 )
@@ -108,8 +109,10 @@ def test_all_methods_have_the_bits_of_the_simulation(run, options):
 
 
 def test_only_shared_weights_and_numbers_cross(run):
-    _, _, grid = run(method="private-bottom", defences=[PASSPORT])
-    bottoms = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom", defences=[PASSPORT]).clients
+    _, _, grid = run(method=Method.PRIVATE_BOTTOM, defences=[PASSPORT])
+    bottoms = federate(
+        TASK, clients=2, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM, defences=[PASSPORT]
+    ).clients
     for message in grid.sent:
         assert not message.has_error()
         if message.content:
@@ -122,8 +125,8 @@ def test_only_shared_weights_and_numbers_cross(run):
 
 
 def test_a_client_keeps_its_own_bottom_and_the_last_top(run, tmp_path):
-    weights, _, _ = run(clients=1, method="private-bottom", config={"seed": 0, "keep": str(tmp_path / "mine")})
-    (client,) = federate(TASK, clients=1, rounds=2, recipe=RECIPE, method="private-bottom").clients.values()
+    weights, _, _ = run(clients=1, method=Method.PRIVATE_BOTTOM, config={"seed": 0, "keep": str(tmp_path / "mine")})
+    (client,) = federate(TASK, clients=1, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM).clients.values()
     kept = load_file(tmp_path / "mine")
     for part, module in client.modules.items():
         assert all(torch.equal(kept[f"model/{part}/{key}"], value) for key, value in module.state_dict().items())
@@ -135,8 +138,8 @@ def test_a_client_keeps_its_own_bottom_and_the_last_top(run, tmp_path):
 
 def test_without_a_seed_a_client_draws_one_that_nobody_knows(run):
     """The plan's seed is known to all, so whatever is private must not come of it."""
-    tops = [run(method="private-bottom", config={})[0] for _ in range(2)]
-    known = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method="private-bottom").server.weights
+    tops = [run(method=Method.PRIVATE_BOTTOM, config={})[0] for _ in range(2)]
+    known = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM).server.weights
     assert not torch.equal(*tops) and not torch.equal(tops[0], known)
 
 
@@ -218,7 +221,7 @@ def test_the_text_of_an_error_stays_at_the_node(run, caplog):
 
 
 def test_a_node_that_was_started_anew_keeps_no_untrained_model(run, tmp_path):
-    federation = Federation(plan=Plan(recipe=RECIPE), clients=2, method="private-bottom")
+    federation = Federation(plan=Plan(recipe=RECIPE), clients=2, method=Method.PRIVATE_BOTTOM)
     grid = Here(client_app(lambda: TASK, federation), {"seed": 0, "keep": str(tmp_path / "mine")})
     last = _written(server_of(TASK, federation).weights, {"round": 2})
     (reply,) = grid.send_and_receive([Message(last, 101, MessageType.QUERY)], 5)
@@ -227,7 +230,7 @@ def test_a_node_that_was_started_anew_keeps_no_untrained_model(run, tmp_path):
 
 def test_wrong_settings_are_one_sentence(run):
     with pytest.raises(ConfigError, match="splitfed"):
-        client_app(lambda: TASK, Federation(plan=Plan(recipe=RECIPE), method="splitfed"))
+        client_app(lambda: TASK, Federation(plan=Plan(recipe=RECIPE), method=Method.SPLITFED))
     with pytest.raises(RunError, match=r"Expected 2 nodes within .* seconds, found 0"):
         federation = Federation(plan=Plan(recipe=RECIPE), clients=2)
         grid = Here(None, {})

@@ -1,7 +1,7 @@
 """What FedAdOb's paper leaves out in horizontal learning: how the white box fares against every client."""
 
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.horizontal.federation import Federated
+from cutlayer.horizontal.federated import Federated
 from cutlayer.settings import read_attacks
 
 COMMON = "images=50,steps=500,restarts=1"

@@ -55,7 +55,7 @@ from cutlayer.models import named
 from cutlayer.models.defaults import default_top
 from cutlayer.rng import Stream, generator
 from cutlayer.run import Run
-from cutlayer.transcript import Keep
+from cutlayer.transcript import Keep, Policy
 from cutlayer.view import View
 
 RESULTS = Path(__file__).parent.parent / "results" / "label-defences.csv"
@@ -200,7 +200,9 @@ def make_run(task: Task, defences: list[Defence], seed: int) -> Run:
     seen = {*range(steps), *range((epochs - SEEN + 1) * steps, epochs * steps)}
     options: dict[str, Any] = {"bottoms": named.bottom("mlp:hidden=64")} if task.name == "mnist" else {}
     recipe = cl.Recipe(epochs=epochs, batch_size=BATCH, lr=rate)
-    return cl.train(task, defences=defences, seed=seed, recipe=recipe, keep=Keep("steps", frozenset(seen)), **options)
+    return cl.train(
+        task, defences=defences, seed=seed, recipe=recipe, keep=Keep(Policy.STEPS, frozenset(seen)), **options
+    )
 
 
 def measure(task: Task, case: str, defences: list[Defence], seed: int) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cutlayer import checkpoint
+from cutlayer.blocks.patience import since_best
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
@@ -141,15 +142,15 @@ class Run:
             feature_parties=len(task.feature_parties),
             classes=len(task.classes),
         )
-        said = divergence([record["loss"] for record in self._kept()], len(task.classes))
-        return [*([said] if said else []), *(note for one in self.plan.defences for note in one.notes(course))]
+        warning = divergence([record["loss"] for record in self._kept()], len(task.classes))
+        notes = [note for defence in self.plan.defences for note in defence.notes(course)]
+        return [warning, *notes] if warning else notes
 
     def _kept(self) -> list[dict[str, float]]:
         """The epochs that made the models: with early stopping, those up to the best."""
         if self.plan.recipe.patience is None or not self.history:
             return self.history
-        best = min(self.history, key=lambda record: record["valid_loss"])
-        return self.history[: self.history.index(best) + 1]
+        return self.history[: len(self.history) - since_best([record["valid_loss"] for record in self.history])]
 
     def _flagged(self) -> dict[str, dict[str, float]]:
         """If a defence flags rows: the share of training rows in the last epoch, and of test rows in prediction."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cutlayer import checkpoint
 from cutlayer._validate import at_least, instance, listed
+from cutlayer.blocks.patience import since_best
 from cutlayer.cut import Cut
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
@@ -27,7 +28,7 @@ from cutlayer.recipe import Recipe
 from cutlayer.run import Run
 from cutlayer.session import Session
 from cutlayer.settings import Settings, settings_of
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 
 CHECKPOINT_SECONDS = 10.0  # between checkpoints; the first epoch always writes one
 
@@ -159,11 +160,11 @@ class Best:
 
     def update(self, run: Run) -> bool:
         """Remember the parties if the last epoch was the best; say whether to stop."""
-        losses = [record["valid_loss"] for record in run.history]
-        best = losses.index(min(losses))
-        if best == len(losses) - 1:
+        waited = since_best([record["valid_loss"] for record in run.history])
+        if waited == 0:
             self.states = {name: checkpoint.state_of(party) for name, party in run.session.parties.items()}
-        return len(losses) - 1 - best >= (run.plan.recipe.patience or len(losses))
+        patience = run.plan.recipe.patience
+        return patience is not None and waited >= patience
 
     def restore(self, run: Run) -> None:
         """Put the parties back to the best epoch."""
@@ -215,7 +216,7 @@ def _resume(run: Run, best: Best, folder: Path) -> int:
     state, best.states = checkpoint.load(folder, run.session.parties)
     run.session.step, run.history = state["step"], state["history"]
     epoch: int = state["epoch"]
-    if run.transcript.keep.policy == "last" and epoch < run.plan.recipe.epochs:
+    if run.transcript.keep.policy is Policy.LAST and epoch < run.plan.recipe.epochs:
         shutil.rmtree(folder / "transcript", ignore_errors=True)  # the last epoch is still to come
     else:
         run.transcript.channels = Transcript.open(folder / "transcript").channels

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -40,31 +41,45 @@ LAST = -1
 BUFFER = 1 << 20  # bytes written at a time
 
 
+class Policy(Enum):
+    """Which training messages to keep."""
+
+    NONE = "none"
+    LAST = "last"  # epoch
+    ENDS = "ends"  # the first and the last epoch
+    ALL = "all"
+    STEPS = "steps"  # by number
+
+
 @dataclass(frozen=True)
 class Keep:
-    """Which training messages to keep. Prediction passes are kept where they are to be audited (Run.view)."""
+    """Which training messages to keep. Messages of a prediction are kept by whoever looks at them (Run.view)."""
 
-    policy: str = "none"
+    policy: Policy = Policy.NONE
     steps: frozenset[int] = frozenset()
-
-    def __post_init__(self) -> None:
-        one_of("keep policy", self.policy, ("none", "last", "ends", "all", "steps"))
 
     @classmethod
     def parse(cls, text: str) -> "Keep":
-        """Read the command line's spelling: none, last, ends (first and last), all, or step numbers 0,10,20."""
+        """Read none, last, ends (first and last), all, or step numbers 0,10,20."""
         if text and all(part.strip().isdigit() for part in text.split(",")):
-            return cls("steps", frozenset(int(part) for part in text.split(",")))
-        return cls(text)
+            return cls(Policy.STEPS, frozenset(int(part) for part in text.split(",")))
+        one_of("keep policy", text, [policy.value for policy in Policy])
+        return cls(Policy(text))
 
     def wants(self, step: int, epoch: int, is_last: bool) -> bool:
         """Whether to keep the messages of a training step."""
-        ends = is_last or epoch == 0
-        by_policy = {"none": False, "all": True, "last": is_last, "ends": ends, "steps": step in self.steps}
-        return by_policy[self.policy]
+        if self.policy is Policy.STEPS:
+            return step in self.steps
+        wanted = {
+            Policy.NONE: False,
+            Policy.LAST: is_last,
+            Policy.ENDS: is_last or epoch == 0,
+            Policy.ALL: True,
+        }
+        return wanted[self.policy]
 
     def __str__(self) -> str:
-        return ",".join(map(str, sorted(self.steps))) if self.policy == "steps" else self.policy
+        return ",".join(map(str, sorted(self.steps))) if self.policy is Policy.STEPS else self.policy.value
 
 
 Address = tuple[str, str, Kind, Phase]  # sender, receiver, kind, phase
@@ -216,9 +231,9 @@ class Transcript:
 
     def begin_epoch(self, epoch: int, is_last: bool) -> None:
         """Say where training is. Under early stopping any epoch may be the last, so each replaces the one before."""
-        if is_last and self.keep.policy in ("last", "ends"):
+        if is_last and self.keep.policy in (Policy.LAST, Policy.ENDS):
             for channel in self.channels.values():
-                channel.truncate(channel.first_step(epoch=1 if self.keep.policy == "ends" else 0))
+                channel.truncate(channel.first_step(epoch=1 if self.keep.policy is Policy.ENDS else 0))
         self._epoch, self._is_last = epoch, is_last
 
     def record(self, message: Message) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cutlayer as cl
 from cutlayer.message import Batch, Kind, Message, Phase
-from cutlayer.transcript import LAST, Keep, Transcript
+from cutlayer.transcript import LAST, Keep, Policy, Transcript
 from tests.helpers.small_task import bottom, make_task, top
 
 
@@ -41,7 +41,7 @@ def test_keep_policies(policy, kept):
 
 
 def test_messages_come_back_as_they_were(tmp_path):
-    transcript = Transcript(Keep("all"), tmp_path)
+    transcript = Transcript(Keep(Policy.ALL), tmp_path)
     sent = [m for m in fill(transcript) if m.sender == "b"]
     transcript.save()
     for source in (transcript, Transcript.open(tmp_path)):
@@ -57,7 +57,7 @@ def test_messages_come_back_as_they_were(tmp_path):
 
 
 def test_payloads_are_memory_mapped_and_a_reader_cannot_change_them(tmp_path):
-    transcript = Transcript(Keep("all"), tmp_path)
+    transcript = Transcript(Keep(Policy.ALL), tmp_path)
     fill(transcript)
     channel = transcript.channels["b", "a", Kind.EMBEDDING, Phase.TRAIN]
     first = channel.read()[1]
@@ -67,7 +67,7 @@ def test_payloads_are_memory_mapped_and_a_reader_cannot_change_them(tmp_path):
 
 
 def test_early_stopping_keeps_only_the_last_epoch():
-    transcript = Transcript(Keep("last"))
+    transcript = Transcript(Keep(Policy.LAST))
     for epoch in range(4):
         transcript.begin_epoch(epoch, is_last=True)
         transcript.record(message(epoch, [1, 2]))
@@ -77,7 +77,7 @@ def test_early_stopping_keeps_only_the_last_epoch():
 
 @given(st.integers(0, 6))
 def test_truncate_forgets_what_came_later(step):
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     fill(transcript)
     channel = transcript.channels["b", "a", Kind.EMBEDDING, Phase.TRAIN]
     channel.truncate(step)
@@ -87,7 +87,7 @@ def test_truncate_forgets_what_came_later(step):
 
 
 def test_a_damaged_transcript_is_told(tmp_path):
-    transcript = Transcript(Keep("all"), tmp_path)
+    transcript = Transcript(Keep(Policy.ALL), tmp_path)
     fill(transcript)
     transcript.save()
     (tmp_path / "channel0.bin").write_bytes(b"short")
@@ -107,7 +107,7 @@ def test_a_damaged_transcript_is_told(tmp_path):
     ],
 )
 def test_an_odd_index_is_told_in_one_sentence(tmp_path, change):
-    transcript = Transcript(Keep("all"), tmp_path)
+    transcript = Transcript(Keep(Policy.ALL), tmp_path)
     fill(transcript)
     transcript.save()
     index = json.loads((tmp_path / "index.json").read_text())
@@ -118,7 +118,7 @@ def test_an_odd_index_is_told_in_one_sentence(tmp_path, change):
 
 
 def test_a_stranger_cannot_point_the_index_at_other_files(tmp_path):
-    transcript = Transcript(Keep("all"), tmp_path / "t")
+    transcript = Transcript(Keep(Policy.ALL), tmp_path / "t")
     fill(transcript)
     transcript.save()
     index = json.loads((tmp_path / "t/index.json").read_text())
@@ -129,7 +129,7 @@ def test_a_stranger_cannot_point_the_index_at_other_files(tmp_path):
 
 
 def test_a_view_outlives_its_transcript():
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     fill(transcript)
     channel = transcript.channels["b", "a", Kind.EMBEDDING, Phase.TRAIN]
     folder = transcript.folder

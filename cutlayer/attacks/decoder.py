@@ -13,6 +13,7 @@ from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.inversion import is_image
 from cutlayer.attacks.tools.reading import predicted
+from cutlayer.blocks.patience import since_best
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.rng import Stream
@@ -114,19 +115,17 @@ class Decoder(Attack):
         order = torch.randperm(len(x))
         held, used = order[: max(1, len(x) // HELD_OUT)], order[max(1, len(x) // HELD_OUT) :]
         optimizer = torch.optim.Adam(writer.net.parameters(), lr=self.lr)
-        best, kept, since = torch.inf, copy.deepcopy(writer.net.state_dict()), 0
+        kept, errors = copy.deepcopy(writer.net.state_dict()), list[float]()
         for _ in range(self.epochs):
             for part in used[torch.randperm(len(used))].split(BATCH):
                 optimizer.zero_grad()
                 mse_loss(writer.net(x[part]), y[part]).backward()
                 optimizer.step()
             with torch.no_grad():
-                error = float(mse_loss(writer.net(x[held]), y[held]))
-            if error < best:
-                best, kept, since = error, copy.deepcopy(writer.net.state_dict()), 0
-            else:
-                since += 1
-            if since >= self.patience:
+                errors.append(float(mse_loss(writer.net(x[held]), y[held])))
+            if (waited := since_best(errors)) == 0:
+                kept = copy.deepcopy(writer.net.state_dict())
+            if waited >= self.patience:
                 break
         writer.net.load_state_dict(kept)
         return writer

@@ -79,7 +79,7 @@ def joint(task: Task, tuned: bool) -> Callable[[], None]:
 
 def split(task: Task, keep: str) -> Callable[[], None]:
     """Return one epoch, with evaluation, of split training."""
-    transcript = Transcript(Keep(keep))
+    transcript = Transcript(Keep.parse(keep))
     plan = Plan(bottoms=bottom, top=nn.Identity(), cut=Sum(), recipe=Recipe(batch_size=BATCH, lr=1e-3))
     session = assemble(task, plan, transcript.record)
 

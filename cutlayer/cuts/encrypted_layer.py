@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.crypto import Residues, Ring
 from cutlayer.cut import Cut, Gathered, Roster, Shape, collect
-from cutlayer.cuts.parts.kept import Kept
 from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd
 from cutlayer.cuts.parts.masking import SIZES, scheme_named
+from cutlayer.cuts.parts.memory import Memory
 from cutlayer.cuts.parts.payload import bytes_in, bytes_message, residues_in
 from cutlayer.defence import Setting
 from cutlayer.errors import ConfigError, ProtocolError
@@ -80,7 +80,7 @@ class EncryptedLayer(Cut):
     @property
     def memory(self) -> nn.Module:
         """W~ of every feature party at the label party, N at a feature party."""
-        return self._kept
+        return self._memory
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """The layers' width, whatever widths come in."""
@@ -93,7 +93,7 @@ class EncryptedLayer(Cut):
         self._setting = setting
         self._scheme = scheme_named(self.scheme, Ring(self.bits, fraction=0))
         self._ring = self._scheme.ring
-        self._kept = Kept()
+        self._memory = Memory()
         self._early: list[Message] = []
         self._end: NoiseEnd | None = None  # at a feature party
         self._ends: dict[str, WeightsEnd] = {}  # at the label party
@@ -123,7 +123,7 @@ class EncryptedLayer(Cut):
         yield send(batch, name, label, Kind.SHARE, torch.from_numpy(disturbed))
         # N as it was when alpha W was made: the label party's W~ is from before its step, too.
         yield bytes_message(batch, name, label, Kind.CIPHER, end.encrypted_noise(rows))
-        self._kept.put("noise", noise)
+        self._memory.put("noise", noise)
         inbox = yield from collect(batch, Kind.CIPHER, (label,))
         gradient = end.gradient(bytes_in(inbox[label]), rows).to(embedding)
         yield Message(batch, name, name, Kind.GRADIENT, gradient)
@@ -142,7 +142,7 @@ class EncryptedLayer(Cut):
             self._ends[name] = self._weights_end(message)
         inbox = yield from collect(batch, Kind.CIPHER, names, self._early)
         for name in names:
-            end, kept = self._ends[name], self._kept.find(f"weights {name}")
+            end, kept = self._ends[name], self._memory.find(f"weights {name}")
             assert kept is not None
             end.weights = kept
             product = end.forward(bytes_in(inbox[name]), len(batch.rows))
@@ -177,14 +177,14 @@ class EncryptedLayer(Cut):
         for name, delta in gradients.items():
             product = self._ends[name].gradient(bytes_in(inbox[name]), delta, batch.step)
             yield bytes_message(batch, roster.label_party, name, Kind.CIPHER, product)
-            self._kept.put(f"weights {name}", self._next.pop(name))
+            self._memory.put(f"weights {name}", self._next.pop(name))
 
     def _noise_end(self, inputs: int) -> NoiseEnd:
         terms = self._terms(inputs)
         return NoiseEnd(self._scheme, terms, self._noise(terms), self._setting.private_seed)
 
     def _noise(self, terms: Terms) -> Residues:
-        noise = self._kept.find("noise")
+        noise = self._memory.find("noise")
         return np.zeros((terms.inputs, self.width), np.int64) if noise is None else noise
 
     def _weights_end(self, message: Message) -> WeightsEnd:
@@ -193,13 +193,13 @@ class EncryptedLayer(Cut):
         inputs = int.from_bytes(data[:HEADER], "little")
         if not 0 < inputs <= SIZES:
             raise ProtocolError(f"Expected an embedding of at most {SIZES} numbers from {name}, got {inputs}.")
-        terms, weights = self._terms(inputs), self._kept.find(f"weights {name}")
+        terms, weights = self._terms(inputs), self._memory.find(f"weights {name}")
         public = self._scheme.read_key(data[HEADER:])
         if weights is None:
             bound = inputs**-0.5  # as nn.Linear starts
             rng = numpy_generator(self._setting.private_seed, "layer", name)
             weights = self._ring.encode(rng.uniform(-bound, bound, (inputs, self.width)), terms.places.weights)
-            self._kept.put(f"weights {name}", weights)
+            self._memory.put(f"weights {name}", weights)
         if weights.shape != (inputs, self.width):
             raise ProtocolError(f"Expected an embedding of {len(weights)} numbers from {name}, got {inputs}.")
         return WeightsEnd(public, terms, weights, derive(self._setting.private_seed, "layer", name))

@@ -10,7 +10,7 @@ from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.message import Kind, Phase
 from cutlayer.plan import assemble, roster_of
 from cutlayer.rng import Stream
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Start, view_of
 from tests.helpers.layered import WIDTH, make_task, plan_of, reference, weights_of
 from tests.helpers.layered import small_keys as small_keys
@@ -23,7 +23,7 @@ EPOCHS, ME = 3, "p1"
 def views():
     """What p1 saw in an encrypted run, and in the same run in the open."""
     task, plan = make_task(), plan_of(EncryptedLayer(width=WIDTH, lr=0.2, scheme="bfv", bits=48))
-    kept, opened = Transcript(Keep("all")), Transcript(Keep("all"))
+    kept, opened = Transcript(Keep(Policy.ALL)), Transcript(Keep(Policy.ALL))
     session = assemble(task, plan, kept.record)
     session.predict(task.test)
     other = reference(task, plan, {name: weights_of(session, name) for name in task.feature_parties})

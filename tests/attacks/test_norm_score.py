@@ -6,7 +6,7 @@ from cutlayer.attacks import NormScore
 from cutlayer.attacks.norm_score import best_split
 from cutlayer.errors import RunError
 from cutlayer.message import Kind
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from tests.helpers.toy import BATCH, FEATURE, LABEL, auc, gradient_view, record, rng, world
 
 
@@ -58,7 +58,7 @@ def test_binary_only():
 
 
 def test_the_attackers_own_channel_is_read():
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     record(transcript, Kind.GRADIENT, "another", torch.arange(2), torch.ones(2, 3))
     record(transcript, Kind.GRADIENT, FEATURE, torch.arange(2), torch.zeros(2, 3))
     view = gradient_view([(torch.arange(2), torch.zeros(2, 3))])

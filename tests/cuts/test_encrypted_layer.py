@@ -49,7 +49,7 @@ def test_both_backends_give_the_same_bits():
     for scheme in ("bfv", "paillier"):
         session = assemble(task, plan_of(EncryptedLayer(width=WIDTH, scheme=scheme)), lambda message: None)
         losses.append(session.train_epoch(0, task.train))
-        kept.append(session.label_party.cut._kept.find("weights p1"))
+        kept.append(session.label_party.cut._memory.find("weights p1"))
     assert losses[0] == losses[1] and np.array_equal(*kept)
 
 
@@ -69,7 +69,7 @@ def test_noise_accumulates_step_by_step():
     draws = [stretch(seed, "noise", step, (WIDTH, WIDTH), 39) for step in range(session.step)]
     steps = [end.terms.step(draw, 8) for draw in draws]
     expected = sum(steps) & (2**40 - 1)
-    assert np.array_equal(session.parties["p1"].cut._kept.find("noise"), expected)
+    assert np.array_equal(session.parties["p1"].cut._memory.find("noise"), expected)
     assert len({step.tobytes() for step in steps}) == 8
     assert all(np.abs(step).max() <= 0.2 * 2**12 * 2**18 for step in steps)  # the bound that the docstring states
 

@@ -69,7 +69,7 @@ def test_until_the_first_step_the_label_party_knows_w_and_solves_for_the_embeddi
         session.predict(task.test, transcript.write)
         opened = transcript.channels["p0", "p0", Kind.SUM, Phase.PREDICT].read()[1].double()
         label = session.label_party.cut
-        mine = label._ring.decode(label._kept.find("weights p1"), label._ends["p1"].terms.places.weights)
+        mine = label._ring.decode(label._memory.find("weights p1"), label._ends["p1"].terms.places.weights)
         guess = opened @ torch.linalg.pinv(torch.from_numpy(mine))
         alpha = feature.bottom(task.features["p1"].values[task.test]).detach()
         error = float((guess - alpha).abs().max())

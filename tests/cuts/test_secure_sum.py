@@ -22,7 +22,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
 from cutlayer.settings import read_attacks
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from tests.helpers.random_task import random_task
 
 ROWS, WIDTH = 64, 5
@@ -109,7 +109,7 @@ def small_keys(monkeypatch):
 def recorded(parties=3, deep=False, cut=None, epochs=2, own=True):
     """A short training, everything kept."""
     task = make_task(parties, own=own)
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     session = assemble(task, plan_of(cut or SecureSum(), deep), transcript.record)
     for epoch in range(epochs):
         transcript.begin_epoch(epoch, epoch == epochs - 1)

@@ -10,7 +10,7 @@ from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.data.task import Task
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from tests.helpers.random_task import random_task
 
 ROWS, WIDTH = 32, 3
@@ -45,7 +45,7 @@ def weights_of(session, name) -> torch.Tensor:
     """W = W~ + N, which no party can compute."""
     label, feature = session.label_party.cut, session.parties[name].cut
     terms = label._ends[name].terms
-    total = label._ring.add(label._kept.find(f"weights {name}"), feature._noise(terms))
+    total = label._ring.add(label._memory.find(f"weights {name}"), feature._noise(terms))
     return torch.from_numpy(label._ring.decode(total, terms.places.weights)).float()
 
 
@@ -74,7 +74,7 @@ def reference(task: Task, plan: Plan, weights: dict[str, torch.Tensor]):
 
 def recorded(parties=2, epochs=1, **settings):
     """A short training, everything kept."""
-    task, transcript = make_task(parties), Transcript(Keep("all"))
+    task, transcript = make_task(parties), Transcript(Keep(Policy.ALL))
     cut = EncryptedLayer(**{"width": WIDTH, "lr": 0.2, "scheme": "paillier"} | settings)
     session = assemble(task, plan_of(cut), transcript.record)
     for epoch in range(epochs):

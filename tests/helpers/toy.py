@@ -22,7 +22,7 @@ from cutlayer.defences import Hash, Passport
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from cutlayer.view import Hints, Known, Manifest, Own, Shadow, Start, View, view_of
 
 LABEL, FEATURE, OTHER = "bank", "shop", "tele"
@@ -93,7 +93,7 @@ class World:
 
         def rehearse(seed: int, epochs: int, defended: bool) -> View:
             bottoms, top = copy.deepcopy(self.begun)
-            transcript = Transcript(Keep("all"))
+            transcript = Transcript(Keep(Policy.ALL))
             with Stream(seed, "toy shadow").scope():
                 _train(transcript, manifest, features, labels, bottoms, top)
             return World(manifest, transcript, features, labels, bottoms, top, self.begun).view(party)
@@ -157,7 +157,7 @@ def world(
         manifest = Manifest(
             "toy", roster, classes, train, test, Recipe(batch_size=BATCH, lr=LR), Concat(), defences=defences
         )
-        transcript = Transcript(Keep("all"))
+        transcript = Transcript(Keep(Policy.ALL))
         begun = copy.deepcopy((bottoms, top))
         _train(transcript, manifest, features, labels, bottoms, top)
         for model in (*bottoms.values(), top):
@@ -254,7 +254,7 @@ def record(
 
 def gradient_view(batches: list[tuple[Tensor, Tensor]], known: Known | None = None, classes: int = 2) -> View:
     """A feature party's view of given gradients: (rows, payload) per batch."""
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     transcript.begin_epoch(0, True)
     for step, (rows, payload) in enumerate(batches):
         record(transcript, Kind.GRADIENT, FEATURE, rows, payload, step)

@@ -7,7 +7,7 @@ from cutlayer.cuts.concat import Concat
 from cutlayer.message import Kind
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.rng import Stream
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Keep, Policy, Transcript
 from cutlayer.view import Manifest, Own, Start, View, view_of
 from tests.helpers.toy import FEATURE, ROSTER, record
 
@@ -19,7 +19,7 @@ def two_rows(batches: int = 1) -> View:
         layer.weight.fill_(4.0)
         layer.bias.fill_(1.0)
     features, rows = torch.tensor([[2.0], [3.0]]), torch.tensor([0, 1])
-    transcript = Transcript(Keep("all"))
+    transcript = Transcript(Keep(Policy.ALL))
     for step in range(batches):
         record(transcript, Kind.GRADIENT, FEATURE, rows, torch.tensor([[0.5], [-1.0]]), step)
     recipe = Recipe(batch_size=2, optimiser=Optimiser.SGD, momentum=0.0, lr=0.1)

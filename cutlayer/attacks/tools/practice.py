@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.attack import Asks, Attack
 from cutlayer.attacks.tools.records import Parameters, Records, write_records
+from cutlayer.blocks.patience import since_best
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.rng import Stream
@@ -40,17 +41,16 @@ class Reader:
         used, held = (~out).nonzero()[:, 0], out.nonzero()[:, 0].to(self.device)
         loss = nn.CrossEntropyLoss() if self.classes else nn.MSELoss()
         optimizer = torch.optim.Adam(self.net.parameters(), lr=rate)
-        best, kept, since = torch.inf, copy.deepcopy(self.net.state_dict()), 0
+        kept, errors = copy.deepcopy(self.net.state_dict()), list[float]()
         for _ in range(rounds):
             for part in used[torch.randperm(len(used))].to(self.device).split(BATCH):
                 optimizer.zero_grad()
                 loss(self.net(self._scaled(known, part)), values[known.rows[part]]).backward()
                 optimizer.step()
-            error = float(loss(self._outputs(known, held), values[known.rows[held]]))
-            since += 1
-            if error < best:
-                best, kept, since = error, copy.deepcopy(self.net.state_dict()), 0
-            if since == PATIENCE:
+            errors.append(float(loss(self._outputs(known, held), values[known.rows[held]])))
+            if (waited := since_best(errors)) == 0:
+                kept = copy.deepcopy(self.net.state_dict())
+            if waited >= PATIENCE:
                 break
         self.net.load_state_dict(kept)
         return self

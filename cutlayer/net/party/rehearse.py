@@ -22,7 +22,7 @@ from cutlayer.party import FeatureParty, LabelParty
 from cutlayer.plan import feature_party, label_party, part_of, training_labels
 from cutlayer.session import Session, exchange
 from cutlayer.training import using_threads
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Transcript
 
 
 def rehearse(
@@ -40,7 +40,7 @@ def rehearse(
     if set(by_name) != set(run.parties) or len(files) != len(run.parties):
         raise ConfigError(f"Expected the files of {', '.join(run.parties)}, got those of {', '.join(sorted(by_name))}.")
     data = _aligned(by_name, sources or {name: data_source(file) for name, file in by_name.items()})
-    transcript = Transcript(Keep("none"))
+    transcript = Transcript()
     parties = _parties(by_name, data)
     session = Session(parties, seed=run.seed, record=transcript.record, lookahead=run.lookahead, rest=run.checkpoint)
     label = data[run.label_party]

@@ -22,7 +22,7 @@ from cutlayer.net.peers.ending import dismiss_all, say_goodbye
 from cutlayer.net.peers.events import Regroup, Topic
 from cutlayer.progress import Progress, silent
 from cutlayer.session import Session, batches
-from cutlayer.transcript import Keep, Transcript
+from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
 
 
@@ -61,7 +61,7 @@ class Training:
         self.progress, self.log = progress, connection.log
         seed = self.folder.private_seed() if self.file.party.seed is None else self.file.party.seed
         self.plan = connection.run.plan(private_seed=seed, device=device)
-        self.transcript = Transcript(Keep("none"))
+        self.transcript = Transcript()
         self.meeting = Meeting(connection, source or data_source(self.file), self.plan, self.transcript.record)
         self.history: list[dict[str, float]] = []
         self._began = time.perf_counter()

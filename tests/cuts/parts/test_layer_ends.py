@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cutlayer.crypto import Paillier, Ring
-from cutlayer.cuts.parts.kept import Kept
 from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd, _digits, stretch
+from cutlayer.cuts.parts.memory import Memory
 from cutlayer.errors import DataError, ProtocolError
 from cutlayer.rng import generator
 
@@ -114,14 +114,14 @@ def test_a_product_for_another_batch_is_refused():
 
 
 def test_what_is_kept_is_saved_and_taken_over_whole():
-    kept, other = Kept(), Kept()
+    kept, other = Memory(), Memory()
     kept.put("weights a-1", np.arange(6).reshape(2, 3))
     kept.put("weights a-1", np.arange(4).reshape(2, 2))
     other.put("noise", np.zeros((1, 1), np.int64))
     other.load_state_dict(kept.state_dict())
     assert other.find("noise") is None and np.array_equal(other.find("weights a-1"), [[0, 1], [2, 3]])
     assert not list(kept.parameters())
-    nested = nn.ModuleDict({"cut": Kept()})
+    nested = nn.ModuleDict({"cut": Memory()})
     nested.load_state_dict({"cut.noise": torch.ones(2, 2, dtype=torch.int64)})
     assert nested["cut"].find("noise").sum() == 4
     with pytest.raises(RuntimeError, match="expected noise to be a matrix of int64"):

@@ -1,4 +1,4 @@
-"""Kept: what a cut remembers between batches, saved and restored with the party's models."""
+"""Memory: what a cut remembers between batches, saved and restored with the party's models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cutlayer.crypto import Residues
 
 
-class Kept(nn.Module):
+class Memory(nn.Module):
     """Matrices of residues by name. They are buffers, so no optimiser touches them.
 
     A cut learns names and sizes only when the parties meet, after this module was handed out;
@@ -18,8 +18,8 @@ class Kept(nn.Module):
 
     def find(self, name: str) -> Residues | None:
         """The matrix of this name, if there is one."""
-        found = self._buffers.get(name)
-        return None if found is None else found.numpy()
+        matrix = self._buffers.get(name)
+        return None if matrix is None else matrix.numpy()
 
     def put(self, name: str, residues: Residues) -> None:
         """Keep a matrix, in place of the one of this name."""

@@ -6,11 +6,11 @@ from cutlayer.experiment.work import work
 from cutlayer.settings import Settings
 
 NOISY = Settings(epochs=1, batch_size=32, defences=("gaussian-noise:std=0.5",))
-ATTACKS = ("model-completion:labels=6,epochs=1,steps=2", "model-completion:labels=9,epochs=1,steps=2")
+ATTACKS = ("pgd:rows=20,iterations=2", "model-inversion:images=6,steps=3")  # the first draws noise when it is scored
 
 
 def unit(*parts, **words):
-    return Unit(**{"data": "wine", "training": NOISY, "parts": parts, **words})
+    return Unit(**{"data": "wine:label_party=server", "training": NOISY, "parts": parts, **words})
 
 
 def values(outcome):
@@ -49,7 +49,7 @@ def test_an_attack_or_a_check_that_breaks_leaves_the_others_alone(monkeypatch):
     original = module.attack_run
 
     def failing(run, attacks, **options):
-        if attacks[0].labels == 9:
+        if attacks[0].name == "model-inversion":
             raise ZeroDivisionError("on purpose")
         return original(run, attacks, **options)
 

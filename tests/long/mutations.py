@@ -1,6 +1,6 @@
 """Mutations: twelve places broken one at a time, and the tests that notice. A test that cannot fail proves nothing.
 
-    python tests/long/mutations.py        # a few minutes; writes results/mutations.csv, exit code 1 if one goes unnoticed
+    python tests/long/mutations.py    # minutes; writes results/mutations.csv; exit code 1 if one goes unnoticed
 
 Each mutation is made in a copy of the tree, and only the tests of its room run.
 """
@@ -48,9 +48,9 @@ MUTATIONS = (
     Mutation(
         "gradients leave unprotected",
         "cutlayer/party.py",
-        r"gradients\[name\] = protect\(self\.protectors, gradient, .*\)",
+        "gradients[name] = protect(self.protectors, gradient, replace(local, peer=name, retrace=retrace))",
         "gradients[name] = gradient",
-        ("tests/defences/test_max_norm.py", "tests/defences/test_gaussian_noise.py", "tests/test_session.py"),
+        ("tests/test_party.py",),
     ),
     Mutation(
         "all epochs have the same order",
@@ -69,7 +69,7 @@ MUTATIONS = (
     Mutation(
         "a tie counts as a win in AUC",
         "cutlayer/metrics/utility.py",
-        r"rankdata\(scores\)",
+        "rankdata(scores)",
         'rankdata(scores, method="max")',
         ("tests/metrics",),
     ),
@@ -83,35 +83,35 @@ MUTATIONS = (
     Mutation(
         "a peer's infinite numbers are accepted",
         "cutlayer/net/wire/frame.py",
-        r"if header\.wire_dtype\.kind == .f. and 0 in np\.isfinite.*:",
+        'if header.wire_dtype.kind == "f" and 0 in np.isfinite(numbers).tobytes():',
         "if False:",
         ("tests/net/wire",),
     ),
     Mutation(
         "a ledger's line does not depend on the line before",
         "cutlayer/net/party/ledger.py",
-        r"\(before \+ json\.dumps",
+        "(before + json.dumps",
         "(json.dumps",
         ("tests/net/party/test_ledger.py",),
     ),
     Mutation(
         "the recommendation takes the setup that leaks most",
         "cutlayer/experiment/choice.py",
-        r"\(round\(option\.leakage, 3\)",
+        "(round(option.leakage, 3)",
         "(-round(option.leakage, 3)",
         ("tests/experiment/test_choice.py",),
     ),
     Mutation(
         "a setup's cut is forgotten",
         "cutlayer/settings.py",
-        "cut=chosen\\[0\\] if chosen else self.cut",
+        "cut=chosen[0] if chosen else self.cut",
         "cut=self.cut",
         ("tests/test_settings.py", "tests/experiment/test_study.py"),
     ),
     Mutation(
         "the interval over seeds has no width",
         "cutlayer/metrics/interval.py",
-        r"mean - margin, mean \+ margin",
+        "mean - margin, mean + margin",
         "mean, mean",
         ("tests/metrics/test_interval.py",),
     ),
@@ -122,11 +122,9 @@ def failing(mutation: Mutation, tree: Path) -> list[str]:
     """The tests of its room that fail under a mutation."""
     path = tree / mutation.file
     text = path.read_text()
-    pattern = mutation.before if re.search(mutation.before, text) else re.escape(mutation.before)
-    changed, count = re.subn(pattern, mutation.after, text)
-    if not count:
-        raise SystemExit(f"{mutation.file} has nothing like {mutation.before!r} any more: bring this list up to date.")
-    path.write_text(changed)
+    if mutation.before not in text:
+        raise SystemExit(f"{mutation.file} no longer holds {mutation.before!r}: bring this list up to date.")
+    path.write_text(text.replace(mutation.before, mutation.after))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE", "--tb=no", *mutation.tests]
     try:
         output = subprocess.run(command, cwd=tree, capture_output=True, text=True).stdout

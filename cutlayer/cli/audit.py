@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DATA, MATRIX, ANSWER, WORK = "Data", "What is tried", "Recommendation", "Work and output"
 
 
+@options.describe_training
 def audit(
     what: Annotated[
         Path | None, Argument(help="A study file (.toml), or your own CSV or Parquet table; without it, digits.")
@@ -41,20 +42,7 @@ def audit(
     ] = None,
     attack: Annotated[list[str] | None, Option(help="Instead of the preset's.", rich_help_panel=MATRIX)] = None,
     seeds: Annotated[int | None, Option(help="How many seeds.", rich_help_panel=MATRIX)] = None,
-    bottom: options.Bottom = None,
-    top: options.Top = None,
-    width: options.Width = None,
-    cut: options.Cut = None,
-    settings: options.FromFile = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
-    optimiser: options.Optimiser = None,
-    lr: options.Rate = None,
-    momentum: options.Momentum = None,
-    weight_decay: options.WeightDecay = None,
-    schedule: options.Schedule = None,
-    patience: options.Patience = None,
-    clip: options.Clip = None,
+    words: options.Words = options.NONE,
     valid: options.Valid = None,
     threat: Annotated[
         list[str] | None, Option(help="labels, features or outcome; all by default.", rich_help_panel=ANSWER)
@@ -88,22 +76,6 @@ def audit(
     from cutlayer.files import write_text
     from cutlayer.report.files import write_all
 
-    words = options.words_from(
-        settings,
-        bottom,
-        top=top,
-        width=width,
-        cut=cut,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser=optimiser,
-        lr=lr,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        schedule=schedule,
-        patience=patience,
-        clip=clip,
-    )
     table = {"label": label, "parties": party, "label_party": label_party, "id_column": id_column}
     table |= {"without": without, "goal": goal}
     if workers is not None:

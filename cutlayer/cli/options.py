@@ -1,5 +1,8 @@
 """The options that describe a training, the same for every verb that trains. Their defaults are those of Settings."""
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,47 +10,70 @@ from typer import Option
 
 MODEL, RECIPE = "Model", "Training"
 
-FromFile = Annotated[
-    Path | None,
-    Option(
-        "--settings",
-        help="Take models and training from a run folder, a study file or a party's file; other options override it.",
-        rich_help_panel=RECIPE,
+
+def _model(kind: object, help: str) -> object:
+    return Annotated[kind, Option(help=help, rich_help_panel=MODEL)]
+
+
+def _recipe(kind: object, help: str) -> object:
+    return Annotated[kind, Option(help=help, rich_help_panel=RECIPE)]
+
+
+OPTIONS = {
+    "bottom": _model(list[str] | None, "Bottom model: mlp:hidden=64-32, lenet; NAME=MODEL for one party. Repeat it."),
+    "top": _model(str | None, "Top model: mlp:hidden=16, relu-mlp, none."),
+    "width": _model(int | None, "Numbers in an embedding (16)."),
+    "cut": _model(str | None, "concat (default), sum, secure-sum or encrypted-layer."),
+    "settings": _recipe(
+        Path | None,
+        "Take models and training from a run folder, a study file or a party's file; other options override it.",
     ),
-]
-Bottom = Annotated[
-    list[str] | None,
-    Option(help="Bottom model: mlp:hidden=64-32, lenet; NAME=MODEL for one party. Repeat it.", rich_help_panel=MODEL),
-]
-Top = Annotated[str | None, Option(help="Top model: mlp:hidden=16, relu-mlp, none.", rich_help_panel=MODEL)]
-Width = Annotated[int | None, Option(help="Numbers in an embedding (16).", rich_help_panel=MODEL)]
-Cut = Annotated[str | None, Option(help="concat (default), sum, secure-sum or encrypted-layer.", rich_help_panel=MODEL)]
-Epochs = Annotated[int | None, Option(help="Passes over the training rows (30).", rich_help_panel=RECIPE)]
-BatchSize = Annotated[int | None, Option(help="Rows in a mini-batch (128).", rich_help_panel=RECIPE)]
-Optimiser = Annotated[str | None, Option(help="adam (default), sgd or adadelta.", rich_help_panel=RECIPE)]
-Rate = Annotated[float | None, Option(help="Learning rate (0.002).", rich_help_panel=RECIPE)]
-Momentum = Annotated[float | None, Option(help="Of sgd (0.9).", rich_help_panel=RECIPE)]
-WeightDecay = Annotated[float | None, Option(help="L2 penalty (0).", rich_help_panel=RECIPE)]
-Schedule = Annotated[
-    str | None,
-    Option(help="constant (default), steps:every=10, milestones:at=30-60, cosine.", rich_help_panel=RECIPE),
-]
-Patience = Annotated[
-    int | None,
-    Option(help="Stop after so many epochs without a better validation loss; needs --valid.", rich_help_panel=RECIPE),
-]
-Clip = Annotated[
-    float | None, Option(help="Largest norm of a party's own gradient; any by default.", rich_help_panel=RECIPE)
-]
+    "epochs": _recipe(int | None, "Passes over the training rows (30)."),
+    "batch_size": _recipe(int | None, "Rows in a mini-batch (128)."),
+    "optimiser": _recipe(str | None, "adam (default), sgd or adadelta."),
+    "lr": _recipe(float | None, "Learning rate (0.002)."),
+    "momentum": _recipe(float | None, "Of sgd (0.9)."),
+    "weight_decay": _recipe(float | None, "L2 penalty (0)."),
+    "schedule": _recipe(str | None, "constant (default), steps:every=10, milestones:at=30-60, cosine."),
+    "patience": _recipe(int | None, "Stop after so many epochs without a better validation loss; needs --valid."),
+    "clip": _recipe(float | None, "Largest norm of a party's own gradient; any by default."),
+}
 Valid = Annotated[
     float | None, Option(help="Share of training rows held out for validation (0).", rich_help_panel=RECIPE)
 ]
 
+Words = dict[str, Any]  # of Settings, by name; read and checked there
+NONE: Words = {}  # stands in a verb's signature where the options go
 
-def words_from(file: Path | None, bottom: list[str] | None, **words: Any) -> dict[str, Any]:
+
+def describe_training(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb these options in place of its argument `words`: a dictionary of those that were given.
+
+    Typer reads options off a function's signature, so the signature is put together here.
+    """
+
+    @wraps(verb)
+    def call(**given: Any) -> None:
+        words = words_from(**{name: given.pop(name) for name in OPTIONS})
+        verb(**given, words=words)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(verb).parameters.values():
+        if parameter.name == "words":
+            parameters += [
+                parameter.replace(name=name, annotation=kind, default=None) for name, kind in OPTIONS.items()
+            ]
+        else:
+            parameters.append(parameter)
+    vars(call)["__signature__"] = inspect.Signature(parameters)
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def words_from(settings: Path | None = None, bottom: list[str] | None = None, **words: object) -> Words:
     """The words of Settings that were given: those of a file, and over them those of options."""
     from cutlayer.settings import read_bottoms, read_settings
 
-    given = read_settings(file) if file is not None else {}
+    given = dict(read_settings(settings)) if settings is not None else {}
     given |= read_bottoms(bottom) if bottom else {}
     return given | {key: value for key, value in words.items() if value is not None}

@@ -12,6 +12,7 @@ from cutlayer.cli import options
 DATA, MODEL, RECIPE, OUTPUT = "Data", options.MODEL, options.RECIPE, "Output"
 
 
+@options.describe_training
 def train(
     data: Annotated[
         str | None,
@@ -48,24 +49,11 @@ def train(
     ] = None,
     missing: Annotated[str | None, Option(help="Table gaps: impute (default) or refuse.", rich_help_panel=DATA)] = None,
     test: Annotated[float | None, Option(help="Table rows kept for testing (0.2).", rich_help_panel=DATA)] = None,
-    bottom: options.Bottom = None,
-    top: options.Top = None,
-    width: options.Width = None,
-    cut: options.Cut = None,
     defence: Annotated[
         list[str] | None,
         Option(help="gaussian-noise:std=0.1, max-norm, ... Repeat it; order counts.", rich_help_panel=MODEL),
     ] = None,
-    settings: options.FromFile = None,
-    epochs: options.Epochs = None,
-    batch_size: options.BatchSize = None,
-    optimiser: options.Optimiser = None,
-    lr: options.Rate = None,
-    momentum: options.Momentum = None,
-    weight_decay: options.WeightDecay = None,
-    schedule: options.Schedule = None,
-    patience: options.Patience = None,
-    clip: options.Clip = None,
+    words: options.Words = options.NONE,
     valid: options.Valid = None,
     greedy: Annotated[
         str | None, Option(help="A party that cheats: it takes longer steps than agreed.", rich_help_panel=RECIPE)
@@ -97,26 +85,8 @@ def train(
     from cutlayer.settings import Settings
     from cutlayer.training import train_plan
 
-    words = options.words_from(
-        settings,
-        bottom,
-        top=top,
-        width=width,
-        cut=cut,
-        defences=tuple(defence) if defence else None,
-        epochs=epochs,
-        batch_size=batch_size,
-        optimiser=optimiser,
-        lr=lr,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        schedule=schedule,
-        patience=patience,
-        clip=clip,
-        kinds={greedy: "greedy-party"} if greedy else None,
-        seed=seed,
-    )
-    chosen = Settings(**words)
+    own = {"defences": tuple(defence) if defence else None, "greedy": greedy, "seed": seed}
+    chosen = Settings(**words | {key: value for key, value in own.items() if value is not None})
     plan = chosen.plan(device=device)
     if resume and out is None:
         raise ConfigError("Expected --out FOLDER beside --resume: which run is to go on?")

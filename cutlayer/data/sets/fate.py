@@ -5,6 +5,7 @@ shared evenly by parties 2 and up. Both list the same ids in the same order.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -80,88 +81,61 @@ _PAIRS = {
 _URL = "https://raw.githubusercontent.com/FederatedAI/FATE/v1.11.4/examples/data"
 
 
-def fate_breast(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Benign or malignant; 10 columns with the label, 20 without, standardised; 80/20 split by class."""
-    return _pair_task(FATE_BREAST, dict(locals()))
+class PairLoader(Protocol):
+    """What loads one of the pairs."""
+
+    def __call__(
+        self,
+        *,
+        parties: int = 2,
+        label_party: str | None = None,
+        seed: int = 0,
+        limit: int | None = None,
+        scaled: bool = False,
+    ) -> Task:
+        """Make the task."""
 
 
-def fate_vehicle(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Four kinds of vehicle; 9 columns with the label, 9 without, scaled; 80/20 split by class."""
-    return _pair_task(FATE_VEHICLE, dict(locals()))
+def _loader(about: About, description: str) -> PairLoader:
+    """The loader of a pair, described by its docstring; all pairs have the same options."""
+
+    def load(
+        *,
+        parties: int = 2,
+        label_party: str | None = None,
+        seed: int = 0,
+        limit: int | None = None,
+        scaled: bool = False,
+    ) -> Task:
+        call = {"parties": parties, "label_party": label_party, "seed": seed, "limit": limit, "scaled": scaled}
+        return _pair_task(about, call)
+
+    load.__name__ = about.name.replace("-", "_")
+    load.__doc__ = description
+    return load
 
 
-def fate_default_credit(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Clients who fail to pay; 13 columns with the label, 10 without; 80/20 split by class."""
-    return _pair_task(FATE_DEFAULT_CREDIT, dict(locals()))
-
-
-def fate_ionosphere(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Good or bad radar returns; 15 columns with the label, 19 without; 80/20 split by class."""
-    return _pair_task(FATE_IONOSPHERE, dict(locals()))
-
-
-def fate_motor(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Regression of a motor's speed; 4 columns with the label, 7 without; 80/20 random split."""
-    return _pair_task(FATE_MOTOR, dict(locals()))
-
-
-def fate_student(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Regression of a school grade, 0 to 20; 6 raw columns with it, 7 without; 80/20 random split."""
-    return _pair_task(FATE_STUDENT, dict(locals()))
-
-
-def fate_dvisits(
-    *,
-    parties: int = 2,
-    label_party: str | None = None,
-    seed: int = 0,
-    limit: int | None = None,
-    scaled: bool = False,
-) -> Task:
-    """Regression of the number of doctor visits; 3 raw columns with it, 9 without; 80/20 random split."""
-    return _pair_task(FATE_DVISITS, dict(locals()))
+fate_breast = _loader(
+    FATE_BREAST, "Benign or malignant; 10 columns with the label, 20 without, standardised; 80/20 split by class."
+)
+fate_vehicle = _loader(
+    FATE_VEHICLE, "Four kinds of vehicle; 9 columns with the label, 9 without, scaled; 80/20 split by class."
+)
+fate_default_credit = _loader(
+    FATE_DEFAULT_CREDIT, "Clients who fail to pay; 13 columns with the label, 10 without; 80/20 split by class."
+)
+fate_ionosphere = _loader(
+    FATE_IONOSPHERE, "Good or bad radar returns; 15 columns with the label, 19 without; 80/20 split by class."
+)
+fate_motor = _loader(
+    FATE_MOTOR, "Regression of a motor's speed; 4 columns with the label, 7 without; 80/20 random split."
+)
+fate_student = _loader(
+    FATE_STUDENT, "Regression of a school grade, 0 to 20; 6 raw columns with it, 7 without; 80/20 random split."
+)
+fate_dvisits = _loader(
+    FATE_DVISITS, "Regression of the number of doctor visits; 3 raw columns with it, 9 without; 80/20 random split."
+)
 
 
 def parse(guest: bytes, host: bytes, label: str, classes: int) -> tuple[Raw, int]:

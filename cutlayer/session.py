@@ -27,7 +27,7 @@ class Opened:
 
     batch: Batch | None
     talks: dict[str, Talk[Tensor | None]]
-    post: deque[Message] = field(default_factory=deque)
+    outgoing: deque[Message] = field(default_factory=deque)
     results: Result = field(default_factory=dict)
 
     def resume(self, name: str, message: Message | None, record: Record) -> None:
@@ -38,7 +38,7 @@ class Opened:
                 if sent.sender == sent.receiver:
                     record(sent)
                 else:
-                    self.post.append(sent)
+                    self.outgoing.append(sent)
                 sent = next(self.talks[name])
         except StopIteration as end:
             self.results[name] = end.value
@@ -63,8 +63,8 @@ class InProcess:
         opened.talks |= talks
         for name in talks:
             opened.resume(name, None, record)
-        while opened.post:
-            message = opened.post.popleft()
+        while opened.outgoing:
+            message = opened.outgoing.popleft()
             if message.receiver in opened.results or message.receiver not in opened.talks:
                 raise ProtocolError(f"{message.sender} sent to {message.receiver}, who expects nothing more.")
             record(message)

@@ -44,7 +44,7 @@ def describe(thing: object, *, full: bool = False) -> str:
     name = name_of(cls)
     usual = {n: p.default for n, p in inspect.signature(cls).parameters.items()}
     chosen = {k: v for k, v in vars(thing).items() if not k.startswith("_") and (full or usual.get(k) != v)}
-    settings = ",".join(f"{k}={_plain(v)}" for k, v in chosen.items())
+    settings = ",".join(f"{k}={plain(v)}" for k, v in chosen.items())
     return f"{name}{':' if settings else ''}{settings}"
 
 
@@ -160,9 +160,10 @@ def _article(hint: Any) -> str:
     return words.get(hint, str(hint))
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """A setting's value as the command line writes it."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, tuple):
-        return "-".join(map(_plain, value)) or "none"
+        return "-".join(map(plain, value)) or "none"
     return str(value)

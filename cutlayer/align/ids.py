@@ -1,4 +1,4 @@
-"""Ids: one spelling for every id, so that two parties' columns can meet; what cannot be used is counted, not named.
+"""Ids: one form for every id, so that two parties' columns can meet; what cannot be used is counted, not named.
 
 An id is the most personal thing a table holds, so no error, log or repr of this package shows one.
 """
@@ -20,7 +20,7 @@ KEEP_ZERO = ("39", "378")  # Italy and San Marino: the 0 belongs to the number
 
 
 class Rule(Enum):
-    """How ids are spelt alike. All parties must choose the same; the run's manifest says which."""
+    """How ids are made alike. All parties must choose the same; the run's manifest says which."""
 
     TEXT = "text"  # trim, Unicode NFKC, fold case
     EMAIL = "email"  # the same, and it must hold one @
@@ -45,26 +45,26 @@ class Ids:
 
 
 def read_ids(column: Iterable[object], *, rule: Rule = Rule.TEXT, country: str = "", keep_first: bool = False) -> Ids:
-    """Spell a column's ids alike and keep each once.
+    """Make a column's ids alike and keep each once.
 
     Rows without an id are left out and counted. An id in two rows has no one partner elsewhere, so repeats
     are refused, unless `keep_first` says to keep the first row of each. `country` (such as "49") completes phone
     numbers that are written without one.
     """
-    spell = _speller(rule, country)
+    normalise = _normaliser(rule, country)
     first: dict[bytes, int] = {}
     empty = total = 0
     for total, value in enumerate(column, start=1):
-        spelt = spell(_text(value)).encode("utf-8", "surrogatepass")
-        if not spelt:
+        id_ = normalise(_text(value)).encode("utf-8", "surrogatepass")
+        if not id_:
             empty += 1
         else:
-            first.setdefault(spelt, total - 1)
+            first.setdefault(id_, total - 1)
     repeated = total - empty - len(first)
     if repeated and not keep_first:
         raise DataError(
             f"Expected every id in one row, got {repeated} of {total} rows whose id stood in an earlier row once "
-            f"spelt by the rule {rule.value!r}; remove them, or choose to keep the first row of each."
+            f"normalised by the rule {rule.value!r}; remove them, or choose to keep the first row of each."
         )
     return Ids(tuple(first), np.fromiter(first.values(), np.int64, len(first)), empty, repeated)
 
@@ -82,17 +82,21 @@ def _text(value: object) -> str:
     raise DataError(f"Expected ids that are text or whole numbers, got a value of type {type(value).__name__}.")
 
 
-def _speller(rule: Rule, country: str) -> Callable[[str], str]:
+def _normaliser(rule: Rule, country: str) -> Callable[[str], str]:
     code = country.removeprefix("+")
     if code and not re.fullmatch("[1-9][0-9]{0,2}", code):
         raise ConfigError(f"Expected country={country!r} to be a calling code of one to three digits, such as '49'.")
     if code and rule is not Rule.PHONE:
         raise ConfigError(f"Expected no country for the rule {rule.value!r}; it completes phone numbers only.")
-    by_rule = {Rule.TEXT: spell_text, Rule.EMAIL: spell_email, Rule.PHONE: lambda text: spell_phone(text, code)}
+    by_rule = {
+        Rule.TEXT: normalise_text,
+        Rule.EMAIL: normalise_email,
+        Rule.PHONE: lambda text: normalise_phone(text, code),
+    }
     return by_rule[rule]
 
 
-def spell_text(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Trim, bring to Unicode NFKC and fold case. Folding can undo NFKC, so that comes again."""
     if text.isascii():
         return text.strip().lower()
@@ -100,21 +104,21 @@ def spell_text(text: str) -> str:
     return EDGE.sub("", unicodedata.normalize("NFKC", folded))
 
 
-def spell_email(text: str) -> str:
+def normalise_email(text: str) -> str:
     """An address as text; nothing where there is none. Dots and +tags stay: only some providers ignore them."""
-    spelt = spell_text(text)
-    return spelt if re.fullmatch(r"[^\s@]+@[^\s@]+", spelt) else ""
+    form = normalise_text(text)
+    return form if re.fullmatch(r"[^\s@]+@[^\s@]+", form) else ""
 
 
-def spell_phone(text: str, country: str = "") -> str:
+def normalise_phone(text: str, country: str = "") -> str:
     """Digits with the country in front: +49 (0)30-1 and 0049 30 1 and, with country 49, 030 1 are all +49301."""
-    spelt = spell_text(text)
-    abroad = spelt.lstrip("( ").startswith(("+", "00"))
+    form = normalise_text(text)
+    abroad = form.lstrip("( ").startswith(("+", "00"))
     if abroad:
-        spelt = spelt.replace("(0)", "", 1)
-    digits = "".join(str(unicodedata.decimal(char)) for char in spelt if char.isdecimal())
+        form = form.replace("(0)", "", 1)
+    digits = "".join(str(unicodedata.decimal(char)) for char in form if char.isdecimal())
     if abroad:
-        number = digits if spelt.lstrip("( ").startswith("+") else digits[2:]
+        number = digits if form.lstrip("( ").startswith("+") else digits[2:]
         return f"+{number}" if number else ""
     if digits and country:
         return f"+{country}{digits if country in KEEP_ZERO else digits.removeprefix('0')}"

@@ -30,9 +30,9 @@ def tamper(talk, number, change):
 
 
 def run(columns, party, number, change):
-    made = talks(columns)
-    made[party] = tamper(made[party], number, change)
-    return exchange(made, lambda message: None)
+    started = talks(columns)
+    started[party] = tamper(started[party], number, change)
+    return exchange(started, lambda message: None)
 
 
 def zero_first(payload):
@@ -99,7 +99,7 @@ def test_more_ids_than_the_cap():
 
 
 def test_a_message_too_many():
-    made = talks(TWO)
+    started = talks(TWO)
 
     def twice(talk):
         answer = None
@@ -112,9 +112,9 @@ def test_a_message_too_many():
                 yield replace(message, kind=Kind.SETUP)
             answer = yield message
 
-    made["shop"] = twice(made["shop"])
+    started["shop"] = twice(started["shop"])
     with pytest.raises(ProtocolError, match="nothing more to align by from shop, got a setup"):
-        exchange(made, lambda message: None)
+        exchange(started, lambda message: None)
 
 
 def test_wrong_tables_find_nothing_and_break_nothing():

@@ -9,7 +9,7 @@ from cutlayer.align import Ids, Rule, read_ids
 from cutlayer.errors import ConfigError, DataError
 
 
-def spelt(value, rule=Rule.TEXT, country=""):
+def normalised(value, rule=Rule.TEXT, country=""):
     ids = read_ids([value], rule=rule, country=country)
     return ids.values[0].decode() if ids.values else ""
 
@@ -39,12 +39,12 @@ def spelt(value, rule=Rule.TEXT, country=""):
     ],
 )
 def test_text(written, expected):
-    assert spelt(written) == expected
+    assert normalised(written) == expected
 
 
 @pytest.mark.parametrize("text", ["ẞ", "İ", "ŉ", "\u0345\u03b1", "ϓ", "ﬃ", "℡", " Å ", "\u1e9b\u0323"])
 def test_spelling_twice_changes_nothing(text):
-    assert spelt(spelt(text)) == spelt(text)
+    assert normalised(normalised(text)) == normalised(text)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_spelling_twice_changes_nothing(text):
     ],
 )
 def test_email(written, expected):
-    assert spelt(written, Rule.EMAIL) == expected
+    assert normalised(written, Rule.EMAIL) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_email(written, expected):
     ],
 )
 def test_phone(written, country, expected):
-    assert spelt(written, Rule.PHONE, country) == expected
+    assert normalised(written, Rule.PHONE, country) == expected
 
 
 def test_empty_and_repeated_rows_are_counted():

@@ -53,10 +53,10 @@ def test_five_parties_find_the_intersection(columns):
 @given(st.lists(st.lists(st.text("aAﬁßé e\u0301\u200b", max_size=4), max_size=8), min_size=2, max_size=3))
 def test_unicode_repeats_and_empty_ids_meet_as_their_spellings_do(lists):
     columns = dict(zip(NAMES, lists, strict=False))
-    spelt = {name: read_ids(column, keep_first=True).values for name, column in columns.items()}
+    ids = {name: read_ids(column, keep_first=True).values for name, column in columns.items()}
     common, _ = align(columns, keep_first=True)
     for column in common.values():
-        assert set(read_ids(column).values) == set.intersection(*map(set, spelt.values()))
+        assert set(read_ids(column).values) == set.intersection(*map(set, ids.values()))
         assert read_ids(column).values == read_ids(common["bank"]).values
 
 
@@ -149,9 +149,9 @@ def test_points_that_cross_lie_on_the_curve_and_in_the_prime_group():
 
 
 def test_another_salt_finds_nothing():
-    made = talks({"bank": [1, 2], "shop": [1, 2]})
-    made["shop"] = follow("shop", read_ids([1, 2]), roster(["bank", "shop"]), BATCH, salt=b"y" * 16)
-    assert all(len(rows) == 0 for rows in exchange(made, lambda message: None).values())
+    started = talks({"bank": [1, 2], "shop": [1, 2]})
+    started["shop"] = follow("shop", read_ids([1, 2]), roster(["bank", "shop"]), BATCH, salt=b"y" * 16)
+    assert all(len(rows) == 0 for rows in exchange(started, lambda message: None).values())
 
 
 def test_who_may_take_part(monkeypatch):

@@ -20,8 +20,8 @@ def talks(columns, *, seed=3, processes=1, **options):
     names = list(columns)
     ids = {name: read_ids(column, **options) for name, column in columns.items()}
     common = {"salt": SALT, "processes": processes}
-    made = {name: follow(name, ids[name], roster(names), BATCH, **common) for name in names[1:]}
-    return {names[0]: lead(ids[names[0]], roster(names), BATCH, seed=seed, **common), **made}
+    talks_by_name = {name: follow(name, ids[name], roster(names), BATCH, **common) for name in names[1:]}
+    return {names[0]: lead(ids[names[0]], roster(names), BATCH, seed=seed, **common), **talks_by_name}
 
 
 def align(columns, record=lambda message: None, **options):

@@ -23,27 +23,34 @@ from tests.helpers.waiting import wait_for
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"  # and empty settings
 FLOOD = """
-import socket, sys, time, select
+import select, socket, sys, time
 port, count, seconds, again = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), sys.argv[4] == "again"
-def knock():
-    one = socket.socket(); one.setblocking(False); one.connect_ex(("127.0.0.1", port)); return one
-held, closed, end = {}, 0, time.monotonic() + seconds
-watch = select.epoll()
-def take():
-    one = knock(); held[one.fileno()] = one; watch.register(one, select.EPOLLIN | select.EPOLLRDHUP)
+held, closed, end, poll = {}, 0, time.monotonic() + seconds, select.epoll()
+
+def connect():
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(("127.0.0.1", port))
+    held[connection.fileno()] = connection
+    poll.register(connection, select.EPOLLIN | select.EPOLLRDHUP)
+
 for number in range(count):
-    take()
-    if number % 50 == 49: time.sleep(0.005)
+    connect()
+    if number % 50 == 49:
+        time.sleep(0.005)
 print("open", flush=True)
 while time.monotonic() < end and (again or held):
-    for file, _ in watch.poll(0.1):
-        watch.unregister(file); held.pop(file).close(); closed += 1
-        if again: take()
+    for file, _ in poll.poll(0.1):
+        poll.unregister(file)
+        held.pop(file).close()
+        closed += 1
+        if again:
+            connect()
 print(closed, len(held), flush=True)
 """
 
 
-def knock(scene: Scene, keys: Path | None, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> str:
+def handshake(scene: Scene, keys: Path | None, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> str:
     """TLS by Python's own ssl, up to HTTP/2; what came back."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(scene.authority.folder / "ca.pem")
@@ -181,10 +188,10 @@ def newcomer(scene: Scene) -> str:
 
 
 STRANGERS: dict[str, Callable[[Scene], str]] = {
-    "no certificate": lambda scene: knock(scene, None),
-    "another authority's certificate": lambda scene: knock(scene, other_authority(scene)),
-    "an expired certificate": lambda scene: knock(scene, expired(scene)),
-    "TLS 1.2": lambda scene: knock(scene, scene.keys["cafe"], ssl.TLSVersion.TLSv1_2),
+    "no certificate": lambda scene: handshake(scene, None),
+    "another authority's certificate": lambda scene: handshake(scene, other_authority(scene)),
+    "an expired certificate": lambda scene: handshake(scene, expired(scene)),
+    "TLS 1.2": lambda scene: handshake(scene, scene.keys["cafe"], ssl.TLSVersion.TLSv1_2),
     "plain HTTP": lambda scene: throw(scene, b"GET / HTTP/1.1\r\nHost: bank\r\n\r\n"),
     "HTTP/2 without TLS": lambda scene: throw(scene, PREFACE),
     "random bytes": lambda scene: throw(scene, random.randbytes(5000)),

@@ -29,13 +29,13 @@ class Row:
     memory_mib: float
 
 
-def measure(scene: Scene, name: str, act: Callable[[Scene], str], tries: int, knocks: int = 1) -> Row:
+def measure(scene: Scene, name: str, act: Callable[[Scene], str], tries: int, connections: int = 1) -> Row:
     """Let a stranger try, and see how the honest parties fare meanwhile."""
     before, count, scene.worst = resident(), scene.exchanges, 0.0
     answers = sorted({act(scene) for _ in range(tries)})
     assert scene.goes_on(), f"the honest parties stopped: {scene.disturbed}"
     spent = (resident() - before) / (1 << 20)
-    row = Row(name, tries * knocks, " / ".join(answers), scene.exchanges - count, scene.worst * 1000, spent)
+    row = Row(name, tries * connections, " / ".join(answers), scene.exchanges - count, scene.worst * 1000, spent)
     print(
         f"{name:34} {row.tries:6} {row.answer:40} {row.exchanges:6} {row.worst_ms:8.1f} {row.memory_mib:8.1f}",
         flush=True,

@@ -6,9 +6,7 @@ party requires of the others is its own affair and is checked against the manife
 
 import hashlib
 import json
-import operator
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -20,9 +18,6 @@ from cutlayer.net.wire.packet import VERSION
 from cutlayer.plan import Facts
 from cutlayer.settings import Settings, checked, settings_of
 from cutlayer.version import __version__
-
-COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt, "=": operator.eq}
-RULE = re.compile(r"(?P<what>[a-z0-9-]+)(\.(?P<setting>[a-z_]+))?(\s*(?P<sign><=|>=|<|>|=)\s*(?P<value>\S+))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +31,7 @@ class Manifest(Settings):
     checkpoint: int = 200  # steps between checkpoints
     ids: str = "text"  # how ids are made alike: text, email or phone
     country: str = ""  # calling code of phone numbers without one
-    salt: str = ""  # known to the parties only: whoever has it can try ids on the tags of a prediction
+    salt: str = ""  # known to the parties only: with it one can try ids on the tags of a prediction
     dataset: str = ""  # a dataset by name in place of tables, to try things out
 
     def __post_init__(self) -> None:
@@ -69,7 +64,7 @@ class Manifest(Settings):
         return Facts(self.roster, classes)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, with every setting spelt out and the versions of protocol and code."""
+        """All of it, with every setting written out and the versions of protocol and code."""
         full = {
             **settings_of(self.plan()).to_json(),
             "parties": list(self.parties),
@@ -96,45 +91,3 @@ def manifest_of(section: Mapping[str, Any]) -> Manifest:
         if key not in section:
             raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example`.")
     return Manifest(**words)
-
-
-def require(rules: Sequence[str], manifest: Manifest) -> None:
-    """Check what this party requires of all: `max-norm`, `hash.bits <= 16`, `cut = secure-sum`, `epochs <= 50`."""
-    for rule in rules:
-        if not _holds(rule, manifest):
-            raise ConfigError(
-                f"This party requires {rule!r}, and the manifest does not say so: change [run] in agreement with the "
-                "others, or [require]."
-            )
-
-
-def _holds(rule: str, manifest: Manifest) -> bool:
-    found = RULE.fullmatch(rule.strip())
-    if not found or (found["setting"] and not found["sign"]):
-        raise ConfigError(f"Expected a rule such as 'max-norm', 'hash.bits <= 16' or 'cut = secure-sum', got {rule!r}.")
-    what, setting, sign, value = found["what"], found["setting"], found["sign"], found["value"]
-    facts = manifest.to_json()
-    if setting is None and sign is None:
-        return any(_name(spelling) == what for spelling in facts["defences"])
-    if setting is None:
-        key = what.replace("-", "_")
-        one_of("setting of [run] in a rule", key, facts)
-        return _compare(sign, _name(facts[key]) if key == "cut" else facts[key], value, rule)
-    chosen = [s for s in (facts["cut"], *facts["defences"]) if _name(s) == what]
-    settings = [dict(part.split("=", 1) for part in s.partition(":")[2].split(",") if part) for s in chosen]
-    if any(setting not in one for one in settings):
-        raise ConfigError(f"Expected a setting of {what} in the rule {rule!r}, got {setting!r}.")
-    return bool(settings) and all(_compare(sign, one[setting], value, rule) for one in settings)
-
-
-def _compare(sign: str, one: Any, other: str, rule: str) -> bool:
-    try:
-        return bool(COMPARE[sign](float(one), float(other)))
-    except (TypeError, ValueError):
-        if sign != "=":
-            raise ConfigError(f"Expected numbers to compare in the rule {rule!r}.") from None
-        return str(one) == other
-
-
-def _name(spelling: str) -> str:
-    return spelling.partition(":")[0]

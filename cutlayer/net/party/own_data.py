@@ -75,7 +75,7 @@ class TableSource:
 
     @cached_property
     def ids(self) -> Ids:
-        """The id column, spelt as all parties agreed."""
+        """The id column, normalised as all parties agreed."""
         return ids_in(self.frame, self.file)
 
     def select(self, rows: Tensor, notes: list[str]) -> AlignedData:
@@ -143,7 +143,7 @@ def data_source(file: PartyFile) -> DataSource:
 
 
 def ids_in(frame: "pl.DataFrame", file: PartyFile) -> Ids:
-    """The ids of a table, spelt as the manifest says."""
+    """The ids of a table, normalised as the manifest says."""
     run, data = file.run, file.data
     return read_ids(
         frame[data.id].to_list(), rule=Rule(run.ids), country=run.country, keep_first=data.repeated == "first"

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from cutlayer._validate import one_of, positive
 from cutlayer.align.curve import SALT_BYTES
 from cutlayer.errors import ConfigError
-from cutlayer.net.party.manifest import Manifest, manifest_of, require
+from cutlayer.net.party.manifest import Manifest, manifest_of
+from cutlayer.net.party.requirements import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,8 +49,8 @@ class Carrier:
 
     def _resume(self, opened: Opened, name: str, message: Message | None, record: Record) -> None:
         opened.resume(name, message, record)
-        while opened.post:
-            outgoing = opened.post.popleft()
-            record(outgoing)
-            self._on_send(outgoing)
-            self._mailbox.send(outgoing)
+        while opened.outgoing:
+            sent = opened.outgoing.popleft()
+            record(sent)
+            self._on_send(sent)
+            self._mailbox.send(sent)

@@ -43,10 +43,10 @@ class Problem(BaseModel):
     missing: list[str] = []
 
 
-def prediction_of(answer: Answer, run: FinishedRun, spelt: bytes) -> Prediction:
-    """The result for one spelt id."""
+def prediction_of(answer: Answer, run: FinishedRun, id_: bytes) -> Prediction:
+    """The result for one normalised id, which may be empty."""
     if answer.outputs is None:
-        return Prediction(predicted=None, missing_at=list(answer.missing) if spelt else [NO_ID])
+        return Prediction(predicted=None, missing_at=list(answer.missing) if id_ else [NO_ID])
     numbers = numbers_of(answer, run)
     if not run.names:
         return Prediction(predicted=numbers[0], flagged=answer.flagged)

@@ -12,7 +12,7 @@ from cutlayer.errors import DataError
 from cutlayer.net.predict.http_models import Prediction, Question, prediction_of
 from cutlayer.net.predict.label_side import Predictor
 from cutlayer.net.predict.request_queue import QueueFull, RequestLost, RequestQueue
-from cutlayer.net.predict.row_index import spell
+from cutlayer.net.predict.row_index import normalise_ids
 from cutlayer.net.predict.service_metrics import ServiceMetrics
 
 SECONDS = 10.0  # for one request, from its arrival to its answer
@@ -39,13 +39,13 @@ class Service:
     async def predict(self, question: Question) -> list[Prediction]:
         """Ask the parties; RequestError if they do not answer in time."""
         try:
-            spelt = spell(question.ids, self.predictor.run)
+            normalised = normalise_ids(question.ids, self.predictor.run)
         except DataError as error:
             raise RequestError(422, str(error)) from error
         if missing := self.predictor.missing():
             raise self.unavailable(missing)
         try:
-            future = asyncio.wrap_future(self.queue.submit(spelt, self.seconds))
+            future = asyncio.wrap_future(self.queue.submit(normalised, self.seconds))
             answers = await asyncio.wait_for(future, self.seconds)
         except QueueFull as error:
             text = "Expected fewer requests at a time, got too many: try again in a second."
@@ -53,7 +53,7 @@ class Service:
         except (TimeoutError, RequestLost) as error:
             raise self.unavailable(self.predictor.missing()) from error
         run = self.predictor.saved.run
-        predictions = [prediction_of(answer, run, id_) for answer, id_ in zip(answers, spelt, strict=True)]
+        predictions = [prediction_of(answer, run, id_) for answer, id_ in zip(answers, normalised, strict=True)]
         predicted = sum(prediction.predicted is not None for prediction in predictions)
         flagged = sum(prediction.flagged for prediction in predictions)
         self.metrics.count_rows(predicted, len(predictions) - predicted, flagged)

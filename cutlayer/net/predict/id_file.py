@@ -11,7 +11,7 @@ from cutlayer.net.party.party_file import PartyFile
 from cutlayer.net.peers.events import Regroup
 from cutlayer.net.predict.label_side import Answer, Predictor
 from cutlayer.net.predict.predictions import NO_ID, columns_of
-from cutlayer.net.predict.row_index import spell
+from cutlayer.net.predict.row_index import normalise_ids
 from cutlayer.net.predict.row_request import ID_LIMIT
 from cutlayer.progress import Progress
 
@@ -38,17 +38,17 @@ def read_wanted_ids(path: Path, file: PartyFile) -> list[object]:
 
 def predict_file(predictor: Predictor, ids: list[object], out: Path, progress: Progress) -> dict[str, Any]:
     """Ask about all ids, then write the predictions; how many there are."""
-    spelt = spell(ids, predictor.run)
+    normalised = normalise_ids(ids, predictor.run)
     answers: list[Answer] = []
     predictor.meet()
-    while len(answers) < len(spelt):
+    while len(answers) < len(normalised):
         try:
-            answers += predictor.predict(spelt[len(answers) : len(answers) + ID_LIMIT])
-            progress(len(answers), len(spelt), "")
+            answers += predictor.predict(normalised[len(answers) : len(answers) + ID_LIMIT])
+            progress(len(answers), len(normalised), "")
         except Regroup:
             predictor.log("A party started again: going on where we were.")
             predictor.meet()
-    missing = [" ".join(answer.missing) if id_ else NO_ID for answer, id_ in zip(answers, spelt, strict=True)]
+    missing = [" ".join(answer.missing) if id_ else NO_ID for answer, id_ in zip(answers, normalised, strict=True)]
     _write({"id": ids, **columns_of(answers, predictor.saved.run), "missing_at": missing}, out)
     predicted = sum(answer.outputs is not None for answer in answers)
     return {"rows": len(ids), "predicted": predicted, "out": str(out)}

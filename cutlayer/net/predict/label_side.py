@@ -52,7 +52,7 @@ class Predictor:
         mailbox.send_note_to_all(Topic.BEGIN, count=max(counts) + 1)
 
     def predict(self, ids: Sequence[bytes]) -> list[Answer]:
-        """Answers for at most `ID_LIMIT` spelt ids, in their order; Regroup if a party is a new process."""
+        """Answers for at most `ID_LIMIT` normalised ids, in their order; Regroup if a party is a new process."""
         tags = [tag(id_, self.run) if id_ else b"" for id_ in ids]
         if len(self._numbers) + len(tags) > REMEMBERED:
             self.meet()

@@ -60,7 +60,7 @@ class RequestQueue:
         self._thread.join(5.0)
 
     def submit(self, ids: Sequence[bytes], seconds: float) -> "Future[list[Answer]]":
-        """Ask about at most `ID_LIMIT` spelt ids; the answers, if they come in time."""
+        """Ask about at most `ID_LIMIT` normalised ids; the answers, if they come in time."""
         request = WaitingRequest(ids, time.monotonic() + seconds)
         with self._changed:
             if sum(len(waiting.ids) for waiting in self._waiting) + len(ids) > QUEUE_LIMIT:

@@ -24,16 +24,16 @@ from cutlayer.plan import part_of
 TAG = 16  # bytes: two of ten million ids share a tag with a chance below 2^-80
 
 
-def tag(spelt: bytes, run: Manifest) -> bytes:
+def tag(id_: bytes, run: Manifest) -> bytes:
     """What stands for an id on the wire. Only those who know the salt can try ids on it."""
-    return hmac.digest(run.salt.encode(), b"cutlayer predict\0" + spelt, "sha256")[:TAG]
+    return hmac.digest(run.salt.encode(), b"cutlayer predict\0" + id_, "sha256")[:TAG]
 
 
-def spell(values: Iterable[object], run: Manifest) -> list[bytes]:
-    """Ids as all parties spell them; empty where there is none. A dataset's ids are its row numbers."""
+def normalise_ids(values: Iterable[object], run: Manifest) -> list[bytes]:
+    """Ids in the form that all parties use; empty where there is none. A dataset's ids are its row numbers."""
     rule = Rule(run.ids)
-    spellings = (read_ids([value], rule=rule, country=run.country).values for value in values)
-    return [spelling[0] if spelling else b"" for spelling in spellings]
+    forms = (read_ids([value], rule=rule, country=run.country).values for value in values)
+    return [form[0] if form else b"" for form in forms]
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def _training_rows(run: FinishedRun) -> RowIndex | None:
         )
     if data.fitted.to_json() != run.fitted.to_json():
         raise RunError(f"Expected {file.data.table} as it was in training, got another: restore it, or train again.")
-    spellings = dict(zip(source.ids.rows.tolist(), source.ids.values, strict=True))
-    return RowIndex(data.features, {tag(spellings[row], manifest): place for place, row in enumerate(rows.tolist())})
+    ids = dict(zip(source.ids.rows.tolist(), source.ids.values, strict=True))
+    return RowIndex(data.features, {tag(ids[row], manifest): place for place, row in enumerate(rows.tolist())})
 
 
 class RowNumbers:

@@ -32,7 +32,9 @@ def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the
     monkeypatch.setattr(here.mailbox, "wait_confirmed", lambda peers, timeout: None)
     report_error(here, error)
     why = f"an error of its own ({type(error).__name__}): ask {name} what it said."
-    assert [json.loads(one.note.text) for one in unconfirmed(here.mailbox, peer)] == [{"who": name, "why": why}] * told
+    assert [json.loads(frame.note.text) for frame in unconfirmed(here.mailbox, peer)] == [
+        {"who": name, "why": why}
+    ] * told
 
 
 def test_where_all_have_too_few_rows_in_common_the_label_party_hangs_up_first():

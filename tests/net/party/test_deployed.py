@@ -18,7 +18,7 @@ def check(federation):
     assert models == expected["models"]
     records = {name: federation.record(name) for name in federation.names}
     label = records[federation.names[0]]
-    assert [one["loss"] for one in label["history"]] == [one["loss"] for one in expected["history"]]
+    assert [entry["loss"] for entry in label["history"]] == [entry["loss"] for entry in expected["history"]]
     for name in federation.names:
         lines = list(ledger.read(federation.kept(name) / "ledger.jsonl"))
         assert sum(line.get("bytes", 0) for line in lines if line.get("to")) > 0
@@ -118,11 +118,13 @@ def write_tables(federation, regression):
         with (federation.folder / f"{name}.csv").open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["who", "town", "size", *(["y"] if not place else [])])
-            for one in held:
-                spelt = f"  {one.upper()} " if rng.random() < 0.3 else one
+            for entry in held:
+                written = f"  {entry.upper()} " if rng.random() < 0.3 else entry
                 town = rng.choice(["Ulm", "Bonn", "Kiel", ""])
-                size = "" if rng.random() < 0.1 else f"{rng.gauss(int(one[7:]) % 7, 1):.3f}"
-                goal = f"{int(one[7:]) % 7 + rng.random():.2f}" if regression else ("no", "yes")[int(one[7:]) % 7 > 3]
-                table.writerow([spelt, town, size, *([goal] if not place else [])])
+                size = "" if rng.random() < 0.1 else f"{rng.gauss(int(entry[7:]) % 7, 1):.3f}"
+                goal = (
+                    f"{int(entry[7:]) % 7 + rng.random():.2f}" if regression else ("no", "yes")[int(entry[7:]) % 7 > 3]
+                )
+                table.writerow([written, town, size, *([goal] if not place else [])])
         federation.data[name] = {"table": f"{name}.csv", "id": "who", **({} if place else {"label": "y"})}
     return common

@@ -26,11 +26,11 @@ def opened(path):
 
 @pytest.fixture
 def path(tmp_path):
-    made = opened(tmp_path / "ledger.jsonl")
+    ledger = opened(tmp_path / "ledger.jsonl")
     for step in range(5):
-        made.write(message(step))
-    made.close()
-    return made.path
+        ledger.write(message(step))
+    ledger.close()
+    return ledger.path
 
 
 def lines(path):
@@ -108,8 +108,8 @@ def test_a_torn_last_line_is_repaired_and_the_chain_goes_on(path, cut):
     ledger = opened(path)
     ledger.write(message(4))
     ledger.close()
-    found = list(read(path))
-    assert [line.get("step") for line in found] == [None, 0, 1, 2, 3, None, 4]
+    lines = list(read(path))
+    assert [line.get("step") for line in lines] == [None, 0, 1, 2, 3, None, 4]
 
 
 @pytest.mark.parametrize("tail_bytes", [1, 50, 1 << 14])

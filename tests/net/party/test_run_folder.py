@@ -30,9 +30,9 @@ def path(folder, step):
 def test_a_checkpoint_comes_back_in_another_process(folder):
     again = RunFolder(folder.path)
     assert again.steps() == [7, 14]
-    found, facts = again.load(14)
+    restored, facts = again.load(14)
     assert facts == {"epoch": 14, "history": [{"loss": 0.1}]}
-    assert all(torch.equal(found[name], value) for name, value in tensors(14).items())
+    assert all(torch.equal(restored[name], value) for name, value in tensors(14).items())
 
 
 def test_only_the_newest_are_kept(folder):
@@ -44,8 +44,8 @@ def test_only_the_newest_are_kept(folder):
 def test_only_its_owner_can_read_the_folder(folder):
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     folder.private_seed()
-    for one in (path(folder, 7), folder.path / "private-seed"):
-        assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    for file in (path(folder, 7), folder.path / "private-seed"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("place", [0, 7, 8, 40, 200, -33, -32, -1])
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_the_old_checkpoints_and_nothing_half_written(folder,
             with pytest.raises(OSError) as caught:
                 folder.save(step, tensors(99), {})
             assert caught.value.errno == errno.ENOSPC
-    assert sorted(one.name for one in folder.checkpoints.iterdir()) == ["step-14.safetensors", "step-7.safetensors"]
+    assert sorted(file.name for file in folder.checkpoints.iterdir()) == ["step-14.safetensors", "step-7.safetensors"]
     assert path(folder, 14).read_bytes() == before and RunFolder(folder.path).steps() == [7, 14] == folder.steps()
     folder.save(21, tensors(21), {})
     assert folder.steps() == [7, 14, 21]

@@ -58,7 +58,7 @@ def test_the_end_is_said_to_every_new_process_until_all_have_said_goodbye():
 
     bank.mailbox.events = Events(bank.mailbox.events)
     dismiss_all(bank, ["shop"])
-    assert [one.note.topic for one in unconfirmed(bank.mailbox, "shop")] == ["done", "bye"]
+    assert [frame.note.topic for frame in unconfirmed(bank.mailbox, "shop")] == ["done", "bye"]
     bank.mailbox.put(PeerLost("shop", "it closed the connection"))
     bank.next_event("for a test")
     assert not any("is gone" in line for line in bank.lines), "whoever said goodbye may go"
@@ -68,6 +68,6 @@ def test_the_label_party_tells_the_others_who_stopped(monkeypatch):
     bank = make_inbox("bank", ("bank", "shop", "port"))
     monkeypatch.setattr(bank.mailbox, "wait_confirmed", lambda peers, timeout: None)
     report_stop(bank, Stopped("shop", "it"))
-    said = {"who": "shop", "why": "an error of its own: ask shop what it said."}  # in the label party's words
-    assert [json.loads(one.note.text) for one in unconfirmed(bank.mailbox, "port")] == [said]
+    facts = {"who": "shop", "why": "an error of its own: ask shop what it said."}  # in the label party's words
+    assert [json.loads(frame.note.text) for frame in unconfirmed(bank.mailbox, "port")] == [facts]
     assert unconfirmed(bank.mailbox, "shop") == []

@@ -50,8 +50,8 @@ def test_early_messages_wait_for_their_step_and_late_ones_are_refused():
     for step in (5, 4):
         arrive(bank.mailbox, "shop", 50, packets(message("shop", "bank", step=step), RUN)[0])
     for step in (4, 5):
-        found = bank.wait_message(Batch(step, Phase.TRAIN, torch.arange(2)))
-        assert found.batch.step == step
+        received = bank.wait_message(Batch(step, Phase.TRAIN, torch.arange(2)))
+        assert received.batch.step == step
     arrive(bank.mailbox, "shop", 50, packets(message("shop", "bank", step=4), RUN)[0])
     with pytest.raises(ProtocolError, match="of step 6 from shop, got 4"):
         bank.wait_message(Batch(6, Phase.TRAIN, torch.arange(2)))

@@ -20,15 +20,18 @@ def test_what_is_handed_on_may_come_between_the_parts_of_another_message(monkeyp
     assert len(points) == 4
     for packet in (points[0], key, *points[1:]):
         arrive(shop, "bank", 1, packet)
-    came = [event.message for event in queued_events(shop)]
-    assert [(one.header.sender, one.header.kind) for one in came] == [("port", Kind.SETUP), ("bank", Kind.POINTS)]
+    messages = [event.message for event in queued_events(shop)]
+    assert [(received.header.sender, received.header.kind) for received in messages] == [
+        ("port", Kind.SETUP),
+        ("bank", Kind.POINTS),
+    ]
 
 
 def test_the_label_party_hands_on_keys_of_this_meeting_and_nothing_else():
     bank = make_mailbox("bank")
     key = packets(message("shop", "port", Kind.SETUP, torch.ones(8, dtype=torch.uint8)), RUN)[0]
     arrive(bank, "shop", bank.generation, key)
-    assert [one.tensor.sender for one in unconfirmed(bank, "port")] == ["shop"] and not queued_events(bank)
+    assert [received.tensor.sender for received in unconfirmed(bank, "port")] == ["shop"] and not queued_events(bank)
     arrive(bank, "shop", bank.generation - 1, key)  # of an earlier meeting
     assert len(bank.links["port"]._unconfirmed) == 1
     for wrong in (
@@ -75,5 +78,5 @@ def test_events_are_what_they_say():
     bank = make_mailbox("bank")
     note_arrives(bank, "shop", "state", '{"a": 1}')
     arrive(bank, "shop", bank.generation, packets(message("shop", "bank"), RUN)[0])
-    said, came = queued_events(bank)
-    assert isinstance(said, NoteReceived) and said.facts == {"a": 1} and isinstance(came, MessageReceived)
+    said, messages = queued_events(bank)
+    assert isinstance(said, NoteReceived) and said.facts == {"a": 1} and isinstance(messages, MessageReceived)

@@ -25,10 +25,10 @@ def test_who_is_missing_is_said_at_once_and_to_those_who_cannot_see_it():
         bank.mailbox.put(event)
         bank.next_event("for a test")
     assert bank.lines == ["port is gone (lost); waiting for it, at most 60 seconds.", "port is here."]
-    told = [one.note.text for one in unconfirmed(bank.mailbox, "shop") if one.note.topic == "missing"]
-    assert told == ['{"who": ["port"]}', '{"who": []}']
+    notes = [frame.note.text for frame in unconfirmed(bank.mailbox, "shop") if frame.note.topic == "missing"]
+    assert notes == ['{"who": ["port"]}', '{"who": []}']
     shop = make_inbox("shop")
-    for text in (*told, '{"who": ["rival", 3]}', '{"who": 3}', "{}"):
+    for text in (*notes, '{"who": ["rival", 3]}', '{"who": 3}', "{}"):
         note_arrives(shop.mailbox, "bank", "missing", text)
         assert shop.next_event("for a test") is None
     assert shop.lines == ["bank waits for port.", *["bank says that all are here."] * 4]
@@ -38,7 +38,7 @@ def test_who_is_missing_is_said_while_the_partys_own_thread_is_busy():
     bank, shop = make_inbox("bank"), make_inbox("shop")
     bank.mailbox.put(PeerLost("port", "lost"))
     assert bank.lines == ["port is gone (lost); waiting for it, at most 60 seconds."]
-    assert [one.note.text for one in unconfirmed(bank.mailbox, "shop")] == ['{"who": ["port"]}']
+    assert [frame.note.text for frame in unconfirmed(bank.mailbox, "shop")] == ['{"who": ["port"]}']
     note_arrives(shop.mailbox, "bank", "missing", '{"who": ["port"]}')
     assert shop.lines == ["bank waits for port."]
 

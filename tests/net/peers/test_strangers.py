@@ -31,7 +31,7 @@ def scene(tmp_path_factory):
 
 @pytest.fixture
 def lines(scene, monkeypatch):
-    """What the bank logs from now on, as if nobody had knocked before."""
+    """What the bank logs from now on, as if nobody had come before."""
     monkeypatch.setattr(scene.listener.refusal_log, "_last", {})
     del scene.lines[:]
     return scene.lines

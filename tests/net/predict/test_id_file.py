@@ -15,7 +15,7 @@ from tests.helpers.prediction import PretendedPredictor, predicting, trained_fed
 
 def test_a_file_of_ids_becomes_a_file_of_predictions(tmp_path):
     files, session, ids = trained_federation(tmp_path)
-    (tmp_path / "people.csv").write_text("customer,note\n" + "".join(f"{one},x\n" for one in [*ids, "c3", "nobody"]))
+    (tmp_path / "people.csv").write_text("customer,note\n" + "".join(f"{id_},x\n" for id_ in [*ids, "c3", "nobody"]))
     with predicting(files) as predictor:
         record = predict_file(
             predictor, read_wanted_ids(tmp_path / "people.csv", files["bank"]), tmp_path / "out.csv", lambda *args: None
@@ -25,7 +25,7 @@ def test_a_file_of_ids_becomes_a_file_of_predictions(tmp_path):
     assert list(rows[0]) == ["id", "probability_no", "probability_yes", "predicted", "missing_at"]
     expected = torch.softmax(session.predict(torch.arange(len(ids))).double(), dim=1)
     assert [float(row["probability_yes"]) for row in rows[:-2]] == pytest.approx(expected[:, 1].tolist())
-    assert [row["predicted"] for row in rows[:-2]] == [("no", "yes")[one] for one in expected.argmax(dim=1)]
+    assert [row["predicted"] for row in rows[:-2]] == [("no", "yes")[id_] for id_ in expected.argmax(dim=1)]
     assert [(row["predicted"], row["missing_at"]) for row in rows[-2:]] == [("", "shop"), ("", "bank")]
     assert not list(tmp_path.glob("*.tmp")) and (tmp_path / "out.csv").stat().st_mode & 0o077 == 0
 
@@ -40,7 +40,7 @@ def test_regression_comes_back_in_the_units_of_the_target(tmp_path):
     outputs = session.predict(torch.arange(len(ids)))[:, 0].double() * run.spread + run.mean
     assert table["predicted"].to_list() == pytest.approx(outputs.tolist())
     truth = dict(pl.read_csv(tmp_path / "bank.csv").select("customer", "y").iter_rows())
-    true = torch.tensor([truth[one] for one in ids])
+    true = torch.tensor([truth[id_] for id_ in ids])
     assert torch.corrcoef(torch.stack([true, outputs]))[0, 1] > 0.5
 
 

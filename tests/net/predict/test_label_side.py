@@ -11,7 +11,7 @@ from cutlayer.net.party.connection import Connection, Purpose
 from cutlayer.net.peers.dialer import Dialer
 from cutlayer.net.peers.events import PeerFailed
 from cutlayer.net.peers.mailbox import Mailbox
-from cutlayer.net.predict.row_index import spell
+from cutlayer.net.predict.row_index import normalise_ids
 from cutlayer.net.predict.saved_party import COUNT_FILE
 from tests.helpers.finished_run import finish, write_files, write_tables
 from tests.helpers.prediction import THREE, outputs_of, predicting, trained_federation
@@ -36,8 +36,8 @@ def test_predictions_are_those_of_the_trained_session_bit_for_bit(tmp_path, part
     expected = session.predict(torch.arange(len(ids)))
     with predicting(files) as predictor:
         predictor.meet()
-        answers = predictor.predict(spell(ids, predictor.run))
-        again = predictor.predict(spell(ids, predictor.run))
+        answers = predictor.predict(normalise_ids(ids, predictor.run))
+        again = predictor.predict(normalise_ids(ids, predictor.run))
     assert torch.equal(outputs_of(answers), expected)
     assert torch.equal(outputs_of(again), expected)
     assert predictor.results["shop"]["known"] == 2 * len(ids)
@@ -59,7 +59,7 @@ def test_predictions_under_encryption_are_close_to_those_of_the_session(tmp_path
     with predicting(files) as predictor:
         predictor.meet()
         for part in (wanted[:50], wanted[30:90], wanted[:90]):  # some rows are new, some have shares already
-            answers = predictor.predict(spell([ids[place] for place in part], predictor.run))
+            answers = predictor.predict(normalise_ids([ids[place] for place in part], predictor.run))
             assert torch.allclose(outputs_of(answers), expected[part], atol=1e-3)
 
 
@@ -68,7 +68,7 @@ def test_a_dataset_is_asked_by_row_numbers(tmp_path):
     session, _ = finish(files)
     with predicting(files) as predictor:
         predictor.meet()
-        answers = predictor.predict(spell([5, "1700", "9999", "x"], predictor.run))
+        answers = predictor.predict(normalise_ids([5, "1700", "9999", "x"], predictor.run))
     expected = session.predict(torch.tensor([5, 1700]))
     assert torch.equal(outputs_of(answers[:2]), expected)
     assert [answer.missing for answer in answers[2:]] == [("party1",), ("party1",)]
@@ -87,7 +87,7 @@ def test_certificates_protect_prediction_as_they_do_training(tmp_path, monkeypat
     session, _ = finish(files)
     with predicting(files, insecure=False) as predictor:
         predictor.meet()
-        answers = predictor.predict(spell(["c100", "c101"], predictor.run))
+        answers = predictor.predict(normalise_ids(["c100", "c101"], predictor.run))
     assert all(torch.isfinite(answer.outputs).all() for answer in answers)
     assert session.step > 0
 
@@ -108,7 +108,7 @@ def test_noise_is_drawn_anew(tmp_path):
     files, _session, ids = trained_federation(tmp_path, run='defences = ["gaussian-noise:std=0.5"]')
     with predicting(files) as predictor:
         predictor.meet()
-        first, second = (outputs_of(predictor.predict(spell(ids[:20], predictor.run))) for _ in range(2))
+        first, second = (outputs_of(predictor.predict(normalise_ids(ids[:20], predictor.run))) for _ in range(2))
     assert not torch.equal(first, second) and torch.isfinite(first).all()
 
 
@@ -117,8 +117,8 @@ def test_ids_that_a_party_lacks_are_named_and_the_rest_is_predicted(tmp_path):
     asked = ["c295", "c5", "c15", " C100 ", "c100", "stranger", "", ids[0]]
     with predicting(files) as predictor:
         predictor.meet()
-        answers = predictor.predict(spell(asked, predictor.run))
-        again = predictor.predict(spell(asked, predictor.run))
+        answers = predictor.predict(normalise_ids(asked, predictor.run))
+        again = predictor.predict(normalise_ids(asked, predictor.run))
     assert [answer.missing for answer in answers] == [
         ("bank",),
         ("shop", "tele"),
@@ -142,7 +142,7 @@ def test_every_meeting_begins_at_steps_that_none_had_before(tmp_path):
             steps.append(predictor.prediction.session.step)
             predictor.meet()
             steps.append(predictor.prediction.session.step)
-            predictor.predict(spell(ids[:3], predictor.run))
+            predictor.predict(normalise_ids(ids[:3], predictor.run))
     assert steps == [count << 32 for count in (1, 2, 3, 4)]
     assert (tmp_path / "shop-run" / COUNT_FILE).read_text() == "4"
 
@@ -151,7 +151,7 @@ def test_what_was_asked_for_is_in_both_ledgers(tmp_path):
     files, _session, ids = trained_federation(tmp_path)
     with predicting(files) as predictor:
         predictor.meet()
-        predictor.predict(spell(ids[:5], predictor.run))
+        predictor.predict(normalise_ids(ids[:5], predictor.run))
     for party, kinds in {"bank": ["points", "setup"], "shop": ["points", "embedding"]}.items():
         lines = [json.loads(line) for line in (tmp_path / f"{party}-run" / "ledger.jsonl").read_text().splitlines()]
         assert [line["kind"] for line in lines if "kind" in line] == kinds
@@ -172,6 +172,6 @@ def test_numbers_start_afresh_when_too_many_are_remembered(tmp_path, monkeypatch
     with predicting(files) as predictor:
         predictor.meet()
         for start in range(0, 120, 30):
-            answers = predictor.predict(spell(ids[start : start + 30], predictor.run))
+            answers = predictor.predict(normalise_ids(ids[start : start + 30], predictor.run))
             assert torch.allclose(outputs_of(answers), expected[start : start + 30], atol=1e-6)
         assert len(predictor._numbers) <= 50 and predictor.saved.meetings == 4

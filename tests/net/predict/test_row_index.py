@@ -7,7 +7,7 @@ import torch
 
 from cutlayer.errors import CutlayerError, RunError
 from cutlayer.net.party.finished_run import FinishedRun
-from cutlayer.net.predict.row_index import TAG, row_index_of, spell, tag
+from cutlayer.net.predict.row_index import TAG, normalise_ids, row_index_of, tag
 from tests.helpers.finished_run import write_files, write_tables
 from tests.helpers.prediction import predicting, trained_federation
 
@@ -19,7 +19,7 @@ def test_fresh_tables_serve_people_and_levels_that_training_never_saw(tmp_path):
     fresh = {name: replace(file, serve=replace(file.serve, table=f"new-{name}.csv")) for name, file in files.items()}
     with predicting(fresh) as predictor:
         predictor.meet()
-        answers = predictor.predict(spell(["n1", "n2", ids[0]], predictor.run))
+        answers = predictor.predict(normalise_ids(["n1", "n2", ids[0]], predictor.run))
     assert torch.isfinite(answers[0].outputs).all()
     assert [answer.missing for answer in answers] == [(), ("shop",), ("bank",)]
 
@@ -27,7 +27,7 @@ def test_fresh_tables_serve_people_and_levels_that_training_never_saw(tmp_path):
 def test_a_defence_that_draws_once_per_record_serves_records_of_training_only(tmp_path):
     files, _session, ids = trained_federation(tmp_path, run='defences = ["column-noise"]')
     index = row_index_of(FinishedRun.read(files["shop"]))
-    assert index is not None and set(index.rows) == {tag(one.encode(), files["shop"].run) for one in ids}
+    assert index is not None and set(index.rows) == {tag(id_.encode(), files["shop"].run) for id_ in ids}
     fresh = replace(files["shop"], serve=replace(files["shop"].serve, table="shop.csv"))
     with pytest.raises(CutlayerError, match="once per record"):
         row_index_of(FinishedRun.read(fresh))

@@ -57,19 +57,19 @@ def test_the_authority_may_sign_parties_and_nothing_below_them(authority):
 
 
 def test_a_certificate_says_what_it_is_for(authority, csr):
-    one = authority.sign(csr, addresses=["bank.example", "10.0.0.1", "::1"], now=NOW)
-    found = certificate(authority)
-    found.verify_directly_issued_by(authority.certificate)
-    assert not extension(found, x509.BasicConstraints).value.ca
+    entry = authority.sign(csr, addresses=["bank.example", "10.0.0.1", "::1"], now=NOW)
+    signed = certificate(authority)
+    signed.verify_directly_issued_by(authority.certificate)
+    assert not extension(signed, x509.BasicConstraints).value.ca
     both = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
-    assert set(extension(found, x509.ExtendedKeyUsage).value) == both
-    names = extension(found, x509.SubjectAlternativeName).value
+    assert set(extension(signed, x509.ExtendedKeyUsage).value) == both
+    names = extension(signed, x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["bank.cutlayer", "bank.example"]
     assert [str(a) for a in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "::1"]
-    assert found.not_valid_before_utc == NOW - timedelta(days=1)
-    assert found.not_valid_after_utc == NOW + timedelta(days=365)
-    assert one.name == "bank" and one.serial == pem.serial(found) and len(one.fingerprint) == 64
-    assert json.loads((authority.folder / "issued.json").read_text())["issued"][0]["serial"] == one.serial
+    assert signed.not_valid_before_utc == NOW - timedelta(days=1)
+    assert signed.not_valid_after_utc == NOW + timedelta(days=365)
+    assert entry.name == "bank" and entry.serial == pem.serial(signed) and len(entry.fingerprint) == 64
+    assert json.loads((authority.folder / "issued.json").read_text())["issued"][0]["serial"] == entry.serial
 
 
 def test_no_certificate_outlives_its_authority(tmp_path, csr):
@@ -171,7 +171,7 @@ def test_two_commands_at_once_lose_nothing(authority, tmp_path):
     requests = [identity.request(tmp_path / f"p{n}", f"p{n}")[0] for n in range(12)]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda request: Authority(authority.folder).sign(request, now=NOW), requests))
-    assert sorted(one.name for one in authority.issued()) == sorted(f"p{n}" for n in range(12))
+    assert sorted(entry.name for entry in authority.issued()) == sorted(f"p{n}" for n in range(12))
 
 
 def test_another_name_than_the_requests_own(authority, csr):
@@ -195,9 +195,9 @@ def test_of_a_request_nothing_but_name_and_key_is_used(authority, tmp_path):
     builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("shop.cutlayer")]), critical=False)
     (tmp_path / "sly.csr").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
     authority.sign(tmp_path / "sly.csr", now=NOW)
-    found = certificate(authority)
-    assert not extension(found, x509.BasicConstraints).value.ca
-    names = extension(found, x509.SubjectAlternativeName).value
+    signed = certificate(authority)
+    assert not extension(signed, x509.BasicConstraints).value.ca
+    names = extension(signed, x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["bank.cutlayer"]
 
 

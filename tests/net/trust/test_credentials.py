@@ -58,7 +58,7 @@ def call(port, folder, expected="bank"):
         return channel.unary_unary("/test/Who")(b"", timeout=SECONDS)
 
 
-def knock(port, authority, folder=None, version=ssl.TLSVersion.TLSv1_3, ciphers=None):
+def handshake(port, authority, folder=None, version=ssl.TLSVersion.TLSv1_3, ciphers=None):
     """Whether a stranger gets an HTTP/2 answer, which comes only after the whole handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(authority.folder / "ca.pem")
@@ -86,24 +86,24 @@ def test_a_party_calls_and_is_known_by_name(port, folders):
 
 
 def test_tls_13_with_a_certificate_gets_in(port, authority, folders):
-    assert knock(port, authority, folders["shop"])
+    assert handshake(port, authority, folders["shop"])
 
 
 @pytest.mark.parametrize("ciphers", [None, "ALL:@SECLEVEL=0", "ECDHE-ECDSA-AES128-GCM-SHA256"])
 def test_tls_12_does_not(port, authority, folders, ciphers):
-    assert not knock(port, authority, folders["shop"], ssl.TLSVersion.TLSv1_2, ciphers)
+    assert not handshake(port, authority, folders["shop"], ssl.TLSVersion.TLSv1_2, ciphers)
     assert call(port, folders["shop"]) == b"shop"
 
 
 def test_without_a_certificate(port, authority, folders):
-    assert not knock(port, authority)
+    assert not handshake(port, authority)
     assert call(port, folders["shop"]) == b"shop"
 
 
 def test_with_another_authoritys_certificate(port, authority, folders, tmp_path):
     other = Authority.create(tmp_path / "authority", "ours")
     stranger = join(other, tmp_path / "shop", "shop")
-    assert not knock(port, authority, stranger)
+    assert not handshake(port, authority, stranger)
     assert call(port, folders["shop"]) == b"shop"
 
 
@@ -113,7 +113,7 @@ def test_with_an_expired_or_future_certificate(port, authority, folders, tmp_pat
         csr, _ = request(tmp_path / name, name)
         authority.sign(csr, days=10, now=now)
         (tmp_path / name / "party.pem").write_bytes((authority.folder / f"{name}.pem").read_bytes())
-        assert not knock(port, authority, tmp_path / name)
+        assert not handshake(port, authority, tmp_path / name)
     assert call(port, folders["shop"]) == b"shop"
 
 

@@ -16,9 +16,9 @@ from tests.helpers.certificates import END, NOW, assert_refused, certificate_of,
 
 
 def test_load(bank):
-    found = Identity.load(bank, NOW)
-    assert found.name == "bank" and found.key_path == bank / "party.key" and found.revoked == frozenset()
-    assert "PrivateKey" not in repr(found)
+    identity = Identity.load(bank, NOW)
+    assert identity.name == "bank" and identity.key_path == bank / "party.key" and identity.revoked == frozenset()
+    assert "PrivateKey" not in repr(identity)
 
 
 def test_expiry_by_an_injected_clock(bank):

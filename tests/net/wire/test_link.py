@@ -119,9 +119,9 @@ def frame(number, seen=0, version=VERSION):
 
 @pytest.fixture
 def end():
-    made = End("peer")
-    made.stream = made.link.attach(0)
-    return made
+    end = End("peer")
+    end.stream = end.link.attach(0)
+    return end
 
 
 def test_a_replay_is_dropped(end):
@@ -240,10 +240,10 @@ def test_senders_in_many_threads_lose_nothing():
     link, count = Link("peer", lambda peer, frame: None), 200
     stream = link.attach(0)
     threads = [threading.Thread(target=lambda: [link.send(1, note("x")) for _ in range(count)]) for _ in range(4)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     source = link.outgoing(stream)
     numbers = [Packet.from_bytes(next(source)).number for _ in range(4 * count)]
     assert numbers == list(range(1, 4 * count + 1))
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.join()

@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from cutlayer import data
-from cutlayer.bench import wire
+from cutlayer.bench.parts.federation import make_keys
+from cutlayer.bench.parts.two_parties import two_processes
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.plan import Plan
 from cutlayer.training import train_plan
@@ -52,10 +53,10 @@ def main() -> None:
     """Measure and print."""
     lines: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        wire.make_keys(Path(folder))
+        make_keys(Path(folder))
         for delay in (0.0, ONE_WAY):
             for lookahead in (0, 1, 2, 4) if delay else (0,):
-                seconds = wire.two_processes("mlp", Path(folder), lookahead, delaying(delay))
+                seconds = two_processes("mlp", Path(folder), lookahead, delaying(delay))
                 trips = (seconds - lines[0]["milliseconds a step"] / 1000) / (2 * delay) if lines else 0.0
                 lines.append(
                     {

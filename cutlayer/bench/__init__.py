@@ -8,7 +8,7 @@ from typing import Any
 
 from cutlayer.errors import ConfigError
 
-NAMES = tuple(sorted(info.name for info in iter_modules(__path__)))
+NAMES = tuple(sorted(info.name for info in iter_modules(__path__) if not info.ispkg))
 
 
 def run(

@@ -7,7 +7,6 @@ The plain loop is timed on 2,000 candidates and may use all cores for its produc
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from cutlayer.attacks.tools.binary.enumeration import binary_vectors
 from cutlayer.attacks.tools.binary.recover import recover_binary
 from cutlayer.attacks.tools.binary.span import Span, span_of
+from cutlayer.bench.parts.timing import Progress, no_progress
 from cutlayer.errors import RunError
 from cutlayer.papers.binary.checks import naive, synthetic
 from cutlayer.rng import numpy_generator
@@ -31,25 +31,25 @@ def make_span() -> Span:
     return span_of((features @ rng.standard_normal((COLUMNS, WIDTH))).astype(np.float32))
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     span = make_span()
     best = {"plain": float("inf"), "ours": float("inf")}
     for turn in range(repeats + 1):  # the first turn warms up
         plain = naive(span.basis)
         start = time.perf_counter()
-        found = binary_vectors(span)
+        vectors = binary_vectors(span)
         ours = time.perf_counter() - start
         if turn:
             best = {"plain": min(best["plain"], plain), "ours": min(best["ours"], ours)}
         progress(turn + 1, repeats + 1)
-    each, plain = best["ours"] / (1 << COLUMNS), best["plain"]
+    candidate, plain = best["ours"] / (1 << COLUMNS), best["plain"]
     return {
-        "ratio": plain / each,
-        "candidates_per_second": 1 / each,
+        "ratio": plain / candidate,
+        "candidates_per_second": 1 / candidate,
         "candidates_per_second_plain": 1 / plain,
         "seconds_2_24_candidates": best["ours"],
-        "found": found.shape[1],
+        "found": vectors.shape[1],
         **{f"seconds_search_{columns}_columns": _search(columns) for columns in SEARCHED},
     }
 

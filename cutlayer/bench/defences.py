@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 import cutlayer.defences
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.bench.parts.random_task import random_task
+from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.errors import CutlayerError
 from cutlayer.models import named
@@ -30,20 +32,13 @@ Epoch = Callable[[], object]
 
 
 def make_task(kind: str) -> Task:
-    """Random rows: speed does not depend on what they show."""
+    """Random pictures, or random 0/1 columns."""
     rng, classes = generator(0, "bench defences"), KINDS[kind][1]
-    shape = (COLUMNS,) if kind == "0/1 columns" else (1, 28, 14)
-    halves = {name: torch.rand(ROWS, *shape, generator=rng) for name in ("a", "b")}
-    return Task(
-        name="bench",
-        features={name: Features(half.round() if len(shape) == 1 else half) for name, half in halves.items()},
-        labels=torch.randint(0, classes, (ROWS,), generator=rng),
-        label_party="server",
-        goal=Goal.BINARY if classes == 2 else Goal.MULTICLASS,
-        classes=tuple(str(number) for number in range(classes)),
-        train=torch.arange(ROWS),
-        test=torch.arange(100),
-    )
+    if kind == "0/1 columns":
+        halves = {name: torch.rand(ROWS, COLUMNS, generator=rng).round() for name in ("a", "b")}
+    else:
+        halves = {name: torch.rand(ROWS, 1, 28, 14, generator=rng) for name in ("a", "b")}
+    return random_task(halves, classes, rng)
 
 
 def epoch_of(task: Task, kind: str, defences: tuple[Defence, ...]) -> Epoch:
@@ -58,7 +53,7 @@ def epoch_of(task: Task, kind: str, defences: tuple[Defence, ...]) -> Epoch:
 def sides() -> tuple[dict[tuple[str, str], Epoch], dict[str, str]]:
     """An epoch for each setup on the first kind of rows that it accepts, `none` on each; and why others refuse."""
     tasks = {kind: make_task(kind) for kind in KINDS}
-    found = {("none", kind): epoch_of(task, kind, ()) for kind, task in tasks.items()}
+    epochs = {("none", kind): epoch_of(task, kind, ()) for kind, task in tasks.items()}
     refused = {}
     for name, cls in find(cutlayer.defences, Defence).items():
         strength = (cls.strengths or ("",))[len(cls.strengths) // 2]
@@ -66,25 +61,18 @@ def sides() -> tuple[dict[tuple[str, str], Epoch], dict[str, str]]:
         for kind, task in tasks.items():
             try:
                 defence = parse(setup, cutlayer.defences, Defence, "defence")
-                found[setup, kind] = epoch_of(task, kind, (defence,))
+                epochs[setup, kind] = epoch_of(task, kind, (defence,))
                 break
             except CutlayerError as error:
                 refused[setup] = str(error)
-    return found, {setup: why for setup, why in refused.items() if all(setup != s for s, _ in found)}
+    return epochs, {setup: why for setup, why in refused.items() if all(setup != s for s, _ in epochs)}
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1):
         epochs, refused = sides()
-        best = dict.fromkeys(epochs, float("inf"))
-        for turn in range(repeats + 1):  # the first turn warms up
-            for side, epoch in epochs.items():
-                start = time.process_time()
-                epoch()
-                if turn:
-                    best[side] = min(best[side], time.process_time() - start)
-            progress(turn + 1, repeats + 1)
+        best = fastest(epochs, repeats, progress, time.process_time)
     ratios = {side: seconds / best["none", side[1]] for side, seconds in best.items() if side[0] != "none"}
     return {
         "ratio": next(ratio for (setup, _), ratio in ratios.items() if setup.startswith(WANTED)),

@@ -4,13 +4,14 @@ Two LeNets over 28x14 halves, width 16, batch 256, one thread, 6,000 random rows
 of an epoch with the defence over without; at most 1.10 is wanted.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.bench.parts.random_task import random_task
+from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.hash import Hash
 from cutlayer.message import Phase
@@ -24,18 +25,9 @@ ROWS, WIDTH = 6_000, 16
 
 
 def make_task() -> Task:
-    """Random halves: speed does not depend on what they show."""
+    """Random halves of pictures."""
     rng = generator(0, "bench hash")
-    return Task(
-        name="bench",
-        features={name: Features(torch.rand(ROWS, 1, 28, 14, generator=rng)) for name in ("a", "b")},
-        labels=torch.randint(0, 10, (ROWS,), generator=rng),
-        label_party="server",
-        goal=Goal.MULTICLASS,
-        classes=tuple("0123456789"),
-        train=torch.arange(ROWS),
-        test=torch.arange(100),
-    )
+    return random_task({name: torch.rand(ROWS, 1, 28, 14, generator=rng) for name in ("a", "b")}, 10, rng)
 
 
 def side(task: Task, defences: tuple[Defence, ...]) -> tuple[Callable[[], object], Transcript]:
@@ -46,19 +38,12 @@ def side(task: Task, defences: tuple[Defence, ...]) -> tuple[Callable[[], object
     return lambda: session.train_epoch(0, task.train), transcript
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     task = make_task()
     sides = {"without": side(task, ()), "with": side(task, (Hash(bits=WIDTH),))}
-    best = dict.fromkeys(sides, float("inf"))
     with using_threads(1):
-        for turn in range(repeats + 1):  # the first turn warms up
-            for name, (epoch, _) in sides.items():
-                start = time.perf_counter()
-                epoch()
-                if turn:
-                    best[name] = min(best[name], time.perf_counter() - start)
-            progress(turn + 1, repeats + 1)
+        best = fastest({name: epoch for name, (epoch, _) in sides.items()}, repeats, progress)
     forward = {name: transcript.bytes["a", "server", Phase.TRAIN] for name, (_, transcript) in sides.items()}
     return {
         "ratio": best["with"] / best["without"],

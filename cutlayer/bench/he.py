@@ -14,15 +14,16 @@ machine it says little; `wide_encrypt_core_ratio` is all cores' work over one's.
 every output; ours is timed whole. Packed `phe` holds as many values per plaintext as our own Paillier.
 """
 
-import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from cutlayer.bench.parts.random_task import random_task
+from cutlayer.bench.parts.timing import Progress, core_seconds, no_progress
 from cutlayer.blocks import cores
 from cutlayer.crypto import Bfv, Residues, Ring
 from cutlayer.crypto.needs import load
@@ -30,7 +31,7 @@ from cutlayer.crypto.parameters import PAILLIER_KEY_BITS
 from cutlayer.crypto.slots import Slots
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.cuts.sum import Sum
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
@@ -110,7 +111,7 @@ class Theirs:
         return (time.process_time() - start) / len(covers) * outputs
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     """Interleave all sides `repeats` times and compare the fastest turns."""
     ring = Ring()
     try:
@@ -158,19 +159,13 @@ def wide(repeats: int) -> dict[str, Any]:
         spent[number].append((time.perf_counter() - start, core_seconds() - used))
         if not np.array_equal(secret.decrypt(operand), matrix):
             raise ConfigError("The encrypted matrix differs from the plain one: do not trust this machine.")
-    one, many = (np.array(spent[number]).min(axis=0).tolist() for number in (1, most))
+    alone, together = (np.array(spent[number]).min(axis=0).tolist() for number in (1, most))
     return {
         "cores": most,
-        "wide_encrypt_speedup": one[0] / many[0],
-        "wide_encrypt_core_ratio": many[1] / one[1],
-        "wide_encrypt_seconds_one_core": one[0],
+        "wide_encrypt_speedup": alone[0] / together[0],
+        "wide_encrypt_core_ratio": together[1] / alone[1],
+        "wide_encrypt_seconds_one_core": alone[0],
     }
-
-
-def core_seconds() -> float:
-    """Time on cores of this process and of those it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def epochs(repeats: int) -> dict[str, float]:
@@ -179,16 +174,8 @@ def epochs(repeats: int) -> dict[str, float]:
     4,096 rows, 32 columns each, a first layer of 64 and three layers of 256 after it (batch norm, dropout).
     """
     rng = generator(0, "bench he")
-    task = Task(
-        name="bench",
-        features={name: Features(torch.randn(4096, 32, generator=rng)) for name in ("a", "b")},
-        labels=torch.randint(0, 2, (4096,), generator=rng),
-        label_party="a",
-        goal=Goal.BINARY,
-        classes=("0", "1"),
-        train=torch.arange(4096),
-        test=torch.arange(64),
-    )
+    columns = {name: torch.randn(4096, 32, generator=rng) for name in ("a", "b")}
+    task = random_task(columns, 2, rng, label_party="a", test=torch.arange(64))
 
     def top(inputs: int, outputs: int) -> nn.Module:
         return MLP(inputs, [256, 256, 256, outputs], first_activation=True, batch_norm=True, dropout=0.3)

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.bench.parts.random_task import random_task
+from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.gaussian_noise import GaussianNoise
 from cutlayer.defences.insta_hide import Instahide
@@ -41,18 +43,9 @@ SETUPS: dict[str, tuple[Method, tuple[Defence, ...]]] = {
 
 
 def make_task() -> Task:
-    """Random pictures: speed does not depend on what they show."""
-    rng, count = generator(0, "bench horizontal"), CLIENTS * ROWS
-    return Task(
-        name="bench",
-        features={"whole": Features(torch.rand(count, 1, 28, 28, generator=rng))},
-        labels=torch.randint(0, 10, (count,), generator=rng),
-        label_party="server",
-        goal=Goal.MULTICLASS,
-        classes=tuple(str(number) for number in range(10)),
-        train=torch.arange(count),
-        test=torch.arange(100),
-    )
+    """Random pictures."""
+    rng = generator(0, "bench horizontal")
+    return random_task({"whole": torch.rand(CLIENTS * ROWS, 1, 28, 28, generator=rng)}, 10, rng)
 
 
 def work_of(task: Task, method: Method, defences: tuple[Defence, ...]) -> dict[str, Callable[[], object]]:
@@ -72,7 +65,7 @@ def plain_round(task: Task) -> Callable[[], object]:
         nn.Sequential(named.bottom("first-layer")(features, 16), named.top("lenet-rest")(8 * 12 * 12, 10))
         for _ in range(CLIENTS)
     ]
-    shared = {name: one.clone() for name, one in models[0].state_dict().items()}
+    shared = {name: tensor.clone() for name, tensor in models[0].state_dict().items()}
     parts = task.train.split(ROWS)
 
     def turn() -> None:
@@ -88,27 +81,20 @@ def plain_round(task: Task) -> Callable[[], object]:
                 optimizer.step()
             states.append(model.state_dict())
         shared = {
-            name: sum(state[name] for state in states) / CLIENTS if one.is_floating_point() else one.clone()
-            for name, one in states[0].items()
+            name: sum(state[name] for state in states) / CLIENTS if tensor.is_floating_point() else tensor.clone()
+            for name, tensor in states[0].items()
         }
 
     return turn
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1), torch.random.fork_rng():
         task = make_task()
         work = {"plain": plain_round(task)}
         work |= {name + kind: go for name, setup in SETUPS.items() for kind, go in work_of(task, *setup).items()}
-        best = dict.fromkeys(work, float("inf"))
-        for turn in range(repeats + 1):  # the first turn warms up
-            for name, go in work.items():
-                start = time.process_time()
-                go()
-                if turn:
-                    best[name] = min(best[name], time.process_time() - start)
-            progress(turn + 1, repeats + 1)
+        best = fastest(work, repeats, progress, time.process_time)
     over = {
         f"{name}{kind}, over fedavg": best[name + kind] / best["fedavg" + kind]
         for kind in ("", ", predicting")

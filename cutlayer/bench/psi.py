@@ -8,9 +8,7 @@ Core-seconds count this process and those it started. Seconds are wall time with
 after the other, so two organisations on two machines need about the longer of both plus the wire.
 """
 
-import resource
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,6 +17,7 @@ from torch import Tensor
 from cutlayer.align import follow, lead, read_ids
 from cutlayer.align.curve import draw_key
 from cutlayer.align.kernel import cut, multiply
+from cutlayer.bench.parts.timing import Progress, core_seconds, no_progress
 from cutlayer.blocks import cores
 from cutlayer.cut import Roster
 from cutlayer.errors import RunError
@@ -29,12 +28,6 @@ from cutlayer.transcript import Transcript
 SIZE, TIMED = 100_000, 100_000
 SALT = b"cutlayer bench psi"
 ROSTER = Roster("leader", ("leader", "follower"))
-
-
-def core_seconds() -> float:
-    """Time on cores of this process and of those it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def timed(talk: Talk[Tensor], spent: dict[str, float]) -> Talk[Tensor]:
@@ -82,9 +75,7 @@ def plain(size: int) -> float:
     return (time.process_time() - start) / count * 2 * size
 
 
-def measure(
-    repeats: int, progress: Callable[[int, int], None] = lambda done, total: None, size: int = SIZE
-) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress, size: int = SIZE) -> dict[str, Any]:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     reference = float("inf")
     best: dict[str, float] = {}
@@ -92,7 +83,7 @@ def measure(
     for number in range(repeats):
         reference = min(reference, plain(size))
         spent, sent = turn(size)
-        figures = {f"{what}_{name}": value for name, each in spent.items() for what, value in each.items()}
+        figures = {f"{what}_{name}": value for name, costs in spent.items() for what, value in costs.items()}
         best = {name: min(value, best.get(name, value)) for name, value in figures.items()}
         progress(number + 1, repeats)
     busier = max(best["core_seconds_leader"], best["core_seconds_follower"])

@@ -9,7 +9,6 @@ and `tuned`, the fastest we know (index_select, fused Adam); `ratio` is against 
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from cutlayer.bench.parts.random_task import random_task
+from cutlayer.bench.parts.timing import Progress, fastest, no_progress
 from cutlayer.cuts.sum import Sum
-from cutlayer.data.task import Features, Goal, Task
+from cutlayer.data.task import Features, Task
 from cutlayer.plan import Plan, assemble
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator
+from cutlayer.training import using_threads
 from cutlayer.transcript import Keep, Transcript
 
 ROWS, TEST, BATCH = 60_000, 10_000, 256
@@ -33,19 +35,10 @@ def bottom(features: Features, width: int) -> nn.Module:
 
 
 def make_task() -> Task:
-    """Random rows: speed does not depend on what they say."""
+    """Random rows of the shape of MNIST's halves."""
     rng = generator(0, "bench")
     halves = {name: torch.rand(ROWS + TEST, 392, generator=rng) for name in ("a", "b")}
-    return Task(
-        name="bench",
-        features={name: Features(values) for name, values in halves.items()},
-        labels=torch.randint(0, 10, (ROWS + TEST,), generator=rng),
-        label_party="server",
-        goal=Goal.MULTICLASS,
-        classes=tuple("0123456789"),
-        train=torch.arange(ROWS),
-        test=torch.arange(ROWS, ROWS + TEST),
-    )
+    return random_task(halves, 10, rng, train=torch.arange(ROWS), test=torch.arange(ROWS, ROWS + TEST))
 
 
 def joint(task: Task, tuned: bool) -> Callable[[], None]:
@@ -60,8 +53,8 @@ def joint(task: Task, tuned: bool) -> Callable[[], None]:
         return chosen
 
     def logits(rows: Tensor) -> Tensor:
-        one, two = (model(pick(half, rows)) for model, half in zip(models, halves, strict=True))
-        total: Tensor = one + two
+        first, second = (model(pick(half, rows)) for model, half in zip(models, halves, strict=True))
+        total: Tensor = first + second
         return total
 
     def epoch() -> None:
@@ -116,22 +109,11 @@ def report_peak(side: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def measure(repeats: int, progress: Callable[[int, int], None] = lambda done, total: None) -> dict[str, Any]:
-    """Interleave the four sides `repeats` times and compare the fastest turns: other work only ever adds time."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    task = make_task()
-    epochs = {name: make(task) for name, make in SIDES.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in epochs}
-    for turn in range(repeats + 1):  # the first turn warms up
-        for name, epoch in epochs.items():
-            start = time.perf_counter()
-            epoch()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
-        progress(turn + 1, repeats + 1)
-    torch.set_num_threads(before)
-    best = {name: min(values) for name, values in seconds.items()}
+def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+    """Interleave the four sides `repeats` times and compare the fastest turns."""
+    with using_threads(1):
+        task = make_task()
+        best = fastest({name: make(task) for name, make in SIDES.items()}, repeats, progress)
     return {
         "ratio": best["plain"] / best["split"],
         "ratio_to_tuned_loop": best["tuned"] / best["split"],

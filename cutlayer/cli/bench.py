@@ -4,11 +4,11 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from cutlayer.bench import NAMES
+
 
 def bench(
-    name: Annotated[
-        str, Argument(help="Which benchmark: train, hash, defences, horizontal, binary, he, psi, wire, audit.")
-    ] = "train",
+    name: Annotated[str, Argument(help=f"Which benchmark: {', '.join(NAMES)}.")] = "train",
     json: Annotated[bool, Option("--json", help="Print one JSON object; `ratio` is the headline figure.")] = False,
     repeats: Annotated[int, Option(help="Interleaved repetitions; the fastest are compared.")] = 5,
     size: Annotated[int | None, Option(help="psi: ids a side, 100000 by default.")] = None,
@@ -20,7 +20,7 @@ def bench(
 
     at_least("repeats", repeats, 1)
     at_least("size", 2 if size is None else size, 2)
-    one_of("benchmark", name, benchmarks.NAMES)
+    one_of("benchmark", name, NAMES)
     with show.progress_bar(f"bench {name}") as progress:
         result = benchmarks.run(name, repeats, lambda done, total: progress(done, total, ""), size)
     if json:

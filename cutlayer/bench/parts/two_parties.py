@@ -5,8 +5,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,9 +20,20 @@ from cutlayer.net.party.rehearse import rehearse
 from cutlayer.net.party.training import Training
 from cutlayer.rng import generator
 
+
+@dataclass(frozen=True)
+class Example:
+    """What both parties train: the shape and number of a party's rows, its bottom, epochs."""
+
+    shape: tuple[int, ...]
+    rows: int
+    bottom: str
+    epochs: int
+
+
 TASKS = {
-    "mlp": {"shape": (392,), "rows": 15_360, "bottom": "mlp:hidden=32", "epochs": 3},
-    "lenet": {"shape": (1, 28, 14), "rows": 2_560, "bottom": "lenet", "epochs": 2},
+    "mlp": Example((392,), 15_360, "mlp:hidden=32", 3),
+    "lenet": Example((1, 28, 14), 2_560, "lenet", 2),
 }
 
 
@@ -33,8 +44,8 @@ class _Rows:
 
     def __init__(self, name: str, party: str) -> None:
         task = TASKS[name]
-        rows: Any = task["rows"]
-        values = torch.rand(rows + 256, *task["shape"], generator=generator(0, "bench wire", party))  # type: ignore[misc]
+        rows = task.rows
+        values = torch.rand(rows + 256, *task.shape, generator=generator(0, "bench wire", party))
         labels = torch.randint(0, 10, (rows + 256,), generator=generator(0, "bench wire"))
         train, test = torch.arange(rows), torch.arange(rows, rows + 256)
         classes = tuple("0123456789")
@@ -52,11 +63,11 @@ def _party_file(name: str, party: str, folder: Path, port: int, lookahead: int =
     run = Manifest(
         parties=PARTIES,
         label_party="a",
-        bottom=str(task["bottom"]),
+        bottom=task.bottom,
         top="none",
         cut="sum",
         width=10,
-        epochs=int(task["epochs"]),  # type: ignore[call-overload]
+        epochs=task.epochs,
         batch_size=256,
         lookahead=lookahead,
         dataset="bench",

@@ -52,8 +52,7 @@ def restore(party: Trainee, state: Mapping[str, Tensor]) -> None:
             if name.startswith("optimizer/"):
                 _, number, key = name.split("/", 2)
                 entries.setdefault(int(number), {})[key] = tensor.clone()
-        whole = party.optimizer.state_dict()
-        party.optimizer.load_state_dict({**whole, "state": entries})
+        party.optimizer.load_state_dict({**party.optimizer.state_dict(), "state": entries})
     party.stream.state = state["stream"]
 
 

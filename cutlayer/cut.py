@@ -54,9 +54,9 @@ def collect(
     awaited = set(senders)
     inbox: dict[str, Message] = {}
     later: list[Message] = []
-    kept = [] if early is None else early
+    waiting = [] if early is None else early
     while awaited:
-        message = kept.pop(0) if kept else (yield None)
+        message = waiting.pop(0) if waiting else (yield None)
         assert message is not None  # the transport's promise, see message.Talk
         now = message.batch.step == batch.step
         if now and message.kind is kind and message.sender in awaited:
@@ -69,7 +69,7 @@ def collect(
                 f"Expected a {kind.value} of step {batch.step} from {' or '.join(sorted(awaited))}, got a "
                 f"{message.kind.value} of step {message.batch.step} from {message.sender}."
             )
-    kept[:0] = later
+    waiting[:0] = later
     return inbox
 
 
@@ -82,7 +82,7 @@ class Cut:
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
-        """Called once at each party, whose own this object then is: return the bottom to run instead of its own."""
+        """Called once at each party, on a copy of the cut that is its own: return the bottom to run instead."""
         return bottom
 
     @property

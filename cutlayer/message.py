@@ -19,7 +19,7 @@ class Kind(Enum):
     CIPHER = "cipher"  # encrypted numbers
     SHARE = "share"  # numbers under a mask, on their way through a protocol
     POINTS = "points"  # blinded ids, and tags of ids, while rows are aligned
-    SUM = "sum"  # what a protocol opened to a party: a note to itself, which crosses nothing
+    SUM = "sum"  # what a protocol opened to a party: its note to itself, which is not sent
     WEIGHTS = "weights"  # of a model, as one vector: what is shared in horizontal learning
     UPDATE = "update"  # the gradient of shared weights, as one vector
 
@@ -43,8 +43,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One tensor from one party to another. Of embeddings, gradients and sums payload[i] belongs to sample
-    batch.rows[i]. A message to oneself is a note of what one has come to know: it is kept, not carried."""
+    """One tensor from one party to another. In embeddings, gradients and sums payload[i] belongs to row
+    batch.rows[i]. A message from a party to itself notes what it has learned: it is kept, not carried."""
 
     batch: Batch
     sender: str

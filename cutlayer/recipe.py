@@ -79,7 +79,7 @@ class Recipe:
     momentum: float = 0.9  # SGD only
     weight_decay: float = 0.0
     schedule: Constant = field(default_factory=Constant)
-    patience: int | None = None  # stop after so many epochs without a better validation loss
+    patience: int | None = None  # epochs without a better validation loss after which training stops
     clip: float | None = None  # largest norm of a party's own parameter gradient
 
     def __post_init__(self) -> None:

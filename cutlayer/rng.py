@@ -6,8 +6,11 @@ from torch's global state; `Stream.scope` lends the stream to them and takes it 
 This is the only module that touches global random state.
 
 A run's seed is a small number that everybody knows. A seed from SECRET on is a party's secret: all of its bits count,
-where torch's manual_seed would keep 32 of them, few enough to try them all. (torch draws by Mersenne Twister, whose
-numbers tell the next ones to somebody who sees enough of them bare; what leaves a party is never bare.)
+where torch's manual_seed would keep 32 of them, few enough to try them all.
+
+Limit: on a CPU torch draws by Mersenne Twister, not by a cipher. Its state follows from enough of its numbers, and
+a party that knows what a defence's noise was added to (a gradient that it can compute, an embedding of rows that it
+knows) sees these numbers. So noise from a stream hides as noise does, not as a key does, even under a secret seed.
 """
 
 import hashlib
@@ -20,7 +23,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-SECRET = 2**63  # seeds from here on are drawn by the operating system, and nobody else's
+SECRET = 2**63  # seeds from here on are secrets, drawn by the operating system
 WORDS, AT = 624, 24  # of the twister's state, and where they begin in torch's
 
 
@@ -30,7 +33,7 @@ def secret_seed() -> int:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return a seed that depends on another and on a path of names: of 63 bits, or a secret if the other is one."""
+    """Return a seed that depends on another and on a path of names: of 63 bits, or a secret if that seed is secret."""
     text = "/".join(["cutlayer", str(seed), *map(str, names)])
     digest = hashlib.sha256(text.encode()).digest()
     if seed >= SECRET:
@@ -38,15 +41,15 @@ def derive(seed: int, *names: str | int) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
-def _begin(made: Generator, seed: int) -> None:
+def _begin(generator: Generator, seed: int) -> None:
     """Put a generator at the start of a seed's stream."""
-    made.manual_seed(seed % SECRET)
-    if seed >= SECRET and made.device.type == "cpu":  # a GPU's generator takes 64 bits
-        state = made.get_state()
+    generator.manual_seed(seed % SECRET)
+    if seed >= SECRET and generator.device.type == "cpu":  # a GPU's generator takes 64 bits
+        state = generator.get_state()
         words = state[AT : AT + 8 * WORDS].view(torch.int64)
         stretched = hashlib.shake_256(str(seed).encode()).digest(4 * WORDS)
         words.copy_(torch.from_numpy(np.frombuffer(stretched, dtype=np.uint32).astype(np.int64)))
-        made.set_state(state)
+        generator.set_state(state)
 
 
 class Stream:
@@ -95,9 +98,9 @@ def _global(device: torch.device) -> Generator:
 
 def generator(seed: int, *names: str | int) -> Generator:
     """Return a CPU generator derived from a seed and a path of names."""
-    made = Generator()
-    _begin(made, derive(seed, *names))
-    return made
+    drawn = Generator()
+    _begin(drawn, derive(seed, *names))
+    return drawn
 
 
 def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
@@ -106,7 +109,7 @@ def numpy_generator(seed: int, *names: str | int) -> np.random.Generator:
 
 
 def draw_anew(module: nn.Module, seed: int, *names: str | int) -> None:
-    """Draw a model's weights once more: each layer in its own way, uniformly what it leaves out. None stays."""
+    """Draw all weights of a model again: each layer in its own way, and uniformly what that leaves out."""
     with Stream(seed, *names).scope(), torch.no_grad():
         for layer in module.modules():
             own = list(layer.parameters(recurse=False))

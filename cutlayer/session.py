@@ -23,7 +23,7 @@ Record = Callable[[Message], None]
 
 @dataclass(eq=False, slots=True)
 class Opened:
-    """Talks that have begun: what they sent and nobody got yet, and what those that ended returned."""
+    """Talks that have begun: messages on their way, and the results of those that have ended."""
 
     batch: Batch | None
     talks: dict[str, Talk[Tensor | None]]
@@ -104,7 +104,7 @@ class Session:
     """The parties of one run that live in this process, and what they do together with those elsewhere.
 
     In a simulation all parties are here and `InProcess` carries their messages; in a deployment one is,
-    and `carry` is a network that does the same. With `lookahead` a feature party begins so many batches before
+    and `carry` is a network that does the same. With `lookahead` a feature party begins this many batches before
     the gradients of earlier ones are back (bounded staleness: it hides the time that messages travel, and trains
     on gradients of slightly older weights); every `rest` steps all that is under way is finished.
     """

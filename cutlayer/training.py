@@ -125,7 +125,7 @@ def train_plan(
 
 @contextmanager
 def using_threads(count: int) -> Iterator[None]:
-    """Let torch use so many CPU threads inside the block."""
+    """Let torch use `count` CPU threads inside the block."""
     at_least("threads", count, 1)
     before = torch.get_num_threads()
     torch.set_num_threads(count)

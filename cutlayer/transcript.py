@@ -53,7 +53,7 @@ class Policy(Enum):
 
 @dataclass(frozen=True)
 class Keep:
-    """Which training messages to keep. Messages of a prediction are kept by whoever looks at them (Run.view)."""
+    """Which training messages to keep. Those of a prediction are kept where it is looked at (Run.view)."""
 
     policy: Policy = Policy.NONE
     steps: frozenset[int] = frozenset()
@@ -138,7 +138,7 @@ class Channel:
         self._files = None
 
     def __del__(self) -> None:
-        with suppress(OSError):  # the disk is full, which was said when it was written to
+        with suppress(OSError):  # the disk is full: writing to it has raised already
             self.close()
 
     def first_step(self, epoch: int) -> float:

@@ -1,4 +1,4 @@
-"""How a payload is spelt on the wire: as it is, as half-precision numbers, or one bit per number."""
+"""How a payload is encoded on the wire: as it is, as half-precision numbers, or one bit per number."""
 
 from enum import Enum
 

@@ -24,7 +24,7 @@ HEADER = 4  # bytes before a key: how wide the embedding is
 
 
 class EncryptedLayer(Cut):
-    """Each feature party's embedding alpha passes a linear layer W; the top gets the sum of all alpha W.
+    """Pass each feature party's embedding alpha through a linear layer W under encryption; the top gets all alpha W.
 
     The label party holds W~ = W - N, the feature party N, the noise that it has added so far, and the key.
     Forward, the label party turns [alpha] into alpha W~ under a mask; the feature party decrypts, adds
@@ -45,13 +45,13 @@ class EncryptedLayer(Cut):
     batches of up to 256 is +-2^12 on a grid of 2^-26. It is stretched from the private seed, so runs repeat.
 
     Protects: features; the label party and every feature party take part.
-    Guarantee: semi-honest parties that do not collude learn this and no more: the label party alpha W,
-    a feature party delta W^T, both blurred by as much as rounding does (128 bits, crypto/parameters.py).
-    n hides alpha^T delta, and so W, statistically: a number g of it shows with probability |g| / 2^13 per
-    batch (40 bits, batches of up to 256).
+    Guarantee: where width < m, semi-honest parties that do not collude learn from a batch's messages alpha W
+    (the label party) and delta W^T (a feature party), both blurred by as much as rounding does (128 bits,
+    crypto/parameters.py). n hides alpha^T delta, and so W, statistically: a number g of it shows with
+    probability |g| / 2^13 per batch (40 bits, batches of up to 256). Where width >= m there is none.
     Does not hide: what alpha W says, of each feature party apart, nor what gradients say of labels. N
-    starts at zero: until the first step the label party knows W, and where width >= m solves for the
-    alpha of all rows that it sees in that time.
+    starts at zero, so the label party knows W before the first step. Where width >= m it solves for alpha of
+    the first batch, hence for the step of W, and so on: it follows all embeddings of the run.
     Cost: every batch is multiplied under encryption, forward and backward: about 150 times the work of an
     open sum at width 16, and 7 kB a row.
     Specification: baselines, section 11.
@@ -142,9 +142,9 @@ class EncryptedLayer(Cut):
             self._ends[name] = self._weights_end(message)
         inbox = yield from collect(batch, Kind.CIPHER, names, self._early)
         for name in names:
-            end, kept = self._ends[name], self._memory.find(f"weights {name}")
-            assert kept is not None
-            end.weights = kept
+            end, weights = self._ends[name], self._memory.find(f"weights {name}")
+            assert weights is not None
+            end.weights = weights
             product = end.forward(bytes_in(inbox[name]), len(batch.rows))
             yield bytes_message(batch, label, name, Kind.CIPHER, product)
         inbox = yield from collect(batch, Kind.SHARE, names, self._early)
@@ -152,7 +152,7 @@ class EncryptedLayer(Cut):
         opened = {n: self._ends[n].open(residues_in(inbox[n], shape, self._ring)).float() for n in names}
         yield Message(batch, label, label, Kind.SUM, torch.cat([*opened.values()], dim=1))
         training = batch.phase is Phase.TRAIN
-        arrived = {n: some.to(batch.rows.device).requires_grad_(training) for n, some in opened.items()}
+        arrived = {n: product.to(batch.rows.device).requires_grad_(training) for n, product in opened.items()}
         first, *rest = [part for n in roster.order if (part := arrived.get(n, own)) is not None]
         return Gathered(sum(rest, start=first), arrived)
 

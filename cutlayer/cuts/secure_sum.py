@@ -1,4 +1,4 @@
-"""Secure sum: embeddings are added under masks; the label party sees their sum, and nobody anything else."""
+"""Secure sum: embeddings are added under masks, and the label party opens their sum."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -25,7 +25,7 @@ BEFORE_POINT = 16  # bits of the ring before the point, the sign among them: sum
 
 
 class SecureSum(Sum):
-    """SFA: the sum of all embeddings, opened to the label party alone.
+    """Open the sum of all embeddings to the label party alone (SFA).
 
     The first feature party holds a key and a random matrix W_mask, which it sends encrypted. The label
     party multiplies its own rows by it blind, X_a [W_mask], takes a uniform mask off and sends the
@@ -45,13 +45,18 @@ class SecureSum(Sum):
     activation belongs in the top (`--top relu-mlp`). Both schemes need the extra cutlayer[secure].
 
     Protects: features; the label party and every feature party take part.
-    Guarantee: semi-honest parties that do not collude learn this and no more: the label party the sum,
-    feature parties the gradient of the sum. 128 bits (cutlayer/crypto/parameters.py).
+    Guarantee: where the label party's bottom is at most one layer, semi-honest parties that do not collude
+    learn from the protocol's messages the sum (the label party) and its gradient (feature parties), up to
+    128 bits (cutlayer/crypto/parameters.py). With a deeper bottom there is none: see below.
     Does not hide: what the sum says. With its own columns beside it the label party reads every
-    two-valued column of the others off it (binary-search). Gradients say labels, as without it.
+    two-valued column of the others off it (binary-search). Gradients say labels, as without it. W_mask, where
+    the label party's bottom is deeper and `backward=secure`: the label party solves for it from the gradients
+    that it asks for, and with one feature party then knows that party's embeddings. How a partner's embedding
+    of a row changes between epochs: W_mask stays, so differences of sums hold no mask. With `bits=48` the low
+    bits of embeddings are zero, so those of the sum say W_mask.
     Cost: where the label party's bottom is one layer, the first epoch takes 7.2 times as long as with an open
     sum and later ones 1.12 times (`cutlayer bench he`).
-    Specification: sfa, sections 2 to 4.
+    Specification: sfa, sections 2 to 4 and 9.
     Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
     """
 

@@ -17,7 +17,7 @@ from cutlayer.wire import Encoding
 
 
 class BinarisedSplit(Defence):
-    """B-SL: embeddings are Sign codes.
+    """Send the signs of embeddings, one bit per number (B-SL).
 
     `variant=extended` is what HashVFL compares with: batch norm, Sign, and a penalty
     `weight` times |v - code|^2 per row at the feature party. `variant=original` binarises inside the bottom as

@@ -11,7 +11,7 @@ from cutlayer.errors import ConfigError
 
 
 class ColumnNoise(Defence):
-    """Randomised response on a feature party's two-valued columns: each value turns into the other with chance `flip`.
+    """Flip each value of a feature party's two-valued columns with chance `flip` (randomised response).
 
     Linear messages give away every 0/1 column that they are made of, and what is done to them afterwards
     only makes it harder to find: noise on messages averages out over their width, and a lower rank keeps
@@ -23,9 +23,9 @@ class ColumnNoise(Defence):
     Protects: features; each feature party applies it.
     Guarantee: for each value of a two-valued column, epsilon-local differential privacy with
     epsilon = ln((1 - flip) / flip), of all that is sent, trained or predicted, against any attack and
-    however many epochs it watches: about a fair bit that nothing else tells of, nobody is right more often
+    however many epochs it watches: about a fair bit that nothing else tells of, no guess is right more often
     than 1 - flip. Values add up: m such columns have m epsilon together, a change of level in a one-hot
-    group 2 epsilon, and so does every further run that draws anew.
+    group 2 epsilon, and every further run that draws again adds as much.
     Does not hide: what other columns tell about a bit, which columns have two values, how often each
     value occurs, or any column with more than two.
     Specification: binary-reconstruction, section 4; ours.

@@ -27,7 +27,7 @@ class ConfusionalAutoencoder(Defence):
     Everything is drawn from the label party's private seed, before training.
 
     `samples=none` trains on the C one-hot vectors, which are all that is encoded (as FATE does), for `epochs=none`:
-    500, in a second or two. A number trains on so many rows softmax(U(0, 1)^C / `temperature`) in batches of 128, for
+    500, in a second or two. A number trains on that many rows softmax(U(0, 1)^C / `temperature`) in batches of 128, for
     75 epochs: the authors' way, with 30000 and 0.025, which takes about two minutes at 10 classes and ends at like
     soft labels. `hidden=none` is (6 C + 2)^2, at most 4096.
 
@@ -39,7 +39,7 @@ class ConfusionalAutoencoder(Defence):
     Protects: labels; the label party applies it.
     Guarantee: none (heuristic).
     Does not hide: which rows are of one class: all get the same soft label, so that gradients cluster as before, and
-    who knows a label of each cluster knows all (model completion). With two classes the soft labels are mirrored.
+    one known label per cluster gives all away (model completion). With two classes the soft labels are mirrored.
     Specification: baselines, section 10 (CAE).
     Paper: Zou et al., Defending Batch-Level Label Inference and Replacement Attacks in Vertical Federated Learning
     (IEEE TBDATA 2022; arXiv:2112.05409); CoAE in FATE.
@@ -148,9 +148,9 @@ def autoencoder(
                 optimiser.step()
     with torch.no_grad():
         soft: Tensor = encoder(torch.eye(classes)).softmax(dim=1)
-        found = decoder(soft).argmax(dim=1)
-    if not torch.equal(found, torch.arange(classes)):
-        right = int((found == torch.arange(classes)).sum())
+        decoded = decoder(soft).argmax(dim=1)
+    if not torch.equal(decoded, torch.arange(classes)):
+        right = int((decoded == torch.arange(classes)).sum())
         raise ConfigError(
             f"Expected confusional-autoencoder to decode all {classes} classes, got {right} right after "
             f"epochs={epochs}; raise epochs, or lower weight={weight:g}."

@@ -43,7 +43,8 @@ class DpSgd(Defence):
     sent, trained or predicted, unless other defences put labels into the loss. gradient, embedding:
     of one row in its own messages, with the models taken as given (they were trained on clean
     values, so other rows' messages hold a trace). parameters: of one row in the trained models of a party, to
-    those who see no messages.
+    those who see no messages. Noise is taken as unpredictable, which torch's on a CPU is not to an attacker who knows
+    much of it (cutlayer/rng.py).
     Does not hide: what is true of many rows, such as a class's direction in gradients; with parameters,
     anything that messages tell; with embedding, labels; with the others, features.
     Specification: baselines, section 8; vflrecon, sections 5 and 8.
@@ -152,7 +153,7 @@ class DpSgd(Defence):
             "gradient": "feature parties together (messages of the row itself; the top was trained without noise)",
             "logits": "feature parties (the row's label)",
             "embedding": "the label party (messages of the row itself, in training; each prediction is one more)",
-            "parameters": "whoever knows the batches and sees models only; messages are not covered",
+            "parameters": "those who know the batches and see models only; messages are not covered",
         }[self.where]
         return (
             f"dp-sgd on {self.where}: epsilon {peer:.3g} at delta {self.delta:g}, without amplification, for {whom}; "

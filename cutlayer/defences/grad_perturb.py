@@ -24,8 +24,9 @@ class GradPerturb(Defence):
 
     Protects: labels; the label party applies it.
     Guarantee: epsilon-label-differential privacy of one message, for each label of its batch, given the top as it
-    is. Messages add up: after so many epochs a label has spent epochs * epsilon towards each feature party, and the
-    top, which is trained on the true labels without noise, shapes all later messages: that is not counted.
+    is. Messages add up: after a number of epochs a label has spent epochs * epsilon towards each feature party, and the
+    top, which is trained on the true labels without noise, shapes all later messages: that is not counted. Noise is
+    taken as unpredictable, which torch's is not to an attacker who knows much of it (cutlayer/rng.py).
     Does not hide: what is left when noise is averaged over epochs; a term that another defence adds to the label
     party's loss; features.
     Specification: baselines, section 10.
@@ -57,9 +58,9 @@ class GradPerturb(Defence):
 
     def notes(self, course: Course) -> tuple[str, ...]:
         """Say how much privacy the run spent, and of what."""
-        one = course.epochs * self.epsilon
+        spent = course.epochs * self.epsilon
         return (
-            f"grad-perturb: epsilon {one:.6g} for a label, for one feature party ({course.epochs} epochs), "
-            f"{one * course.feature_parties:.6g} for all together, by the messages of its row; the top was trained "
+            f"grad-perturb: epsilon {spent:.6g} for a label, for one feature party ({course.epochs} epochs), "
+            f"{spent * course.feature_parties:.6g} for all together, by the messages of its row; the top was trained "
             "without noise",
         )

@@ -15,13 +15,13 @@ from cutlayer.wire import Encoding
 
 
 class Hash(Defence):
-    """HashVFL: batch norm, then Sign, then target codes that pull all parties' codes of a class together.
+    """Send the signs of normalised embeddings, which target codes pull together class by class (HashVFL).
 
     Each bottom ends in batch norm (`normalise`) and what it sends is Sign, with Sign(0) = +1 and
     the gradient passed straight through. The label party adds 1 - cos(code, target code) to its
     loss (`consistency`), the mean over feature parties. Target codes are drawn from the run's
     seed (`targets=run`), from another seed that all know (a number), or, our variant, by the label
-    party alone and per feature party (`targets=private`): nobody else needs them.
+    party alone and per feature party (`targets=private`): the others do not need them.
 
     `epsilon` flips bits: the paper's reading is Sign(Sign(v) + Lap(2/epsilon)), `reading=code` is
     the published code's, without the outer Sign and with the inner product in place of the

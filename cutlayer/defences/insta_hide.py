@@ -39,12 +39,12 @@ class Instahide(Defence):
 
     def __init__(self, *, k: int = 4) -> None:
         if k not in range(1, 5):
-            raise ConfigError(f"Expected k={k} to be 1, 2, 3 or 4: so many rows are mixed.")
+            raise ConfigError(f"Expected k={k} to be 1, 2, 3 or 4, the number of rows that are mixed.")
         self.k = k
 
     @property
     def clients(self) -> bool:
-        """Whoever holds rows mixes them."""
+        """Every client mixes its rows."""
         return True
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Marvell: of all Gaussian noise of a given power, that which makes the two classes' gradients most alike."""
+"""Marvell: the Gaussian noise of a given power that makes the gradients of two classes hardest to tell apart."""
 
 from math import exp, inf, log, sqrt
 from typing import ClassVar, Literal, NamedTuple
@@ -34,7 +34,7 @@ class Marvell(Defence):
     per batch as the positive one, which is not Li et al.'s and has no bound.
 
     Protects: labels; the label party applies it.
-    Guarantee: for one message, under the Gaussian model: whoever tells positives from negatives by it errs,
+    Guarantee: for one message, under the Gaussian model: an attacker who tells positives from negatives by it errs,
     on average over both classes, at least 1/2 - sqrt(sumKL)/4 of the time. None across epochs,
     whose messages about a row add up, and none where gradients are not Gaussian.
     Does not hide: what several epochs add up to; the direction of g1 - g0, along which the noise is longest.
@@ -175,6 +175,6 @@ def _along(u: float, v: float, width: int, p: float, left: float, c: float) -> N
 
 def _facts(rows: Tensor, positives: Tensor) -> tuple[Tensor, float, float]:
     """Difference of the class means, and the mean variance of a coordinate in negatives and in positives."""
-    one, zero = rows[positives], rows[~positives]
-    spread, other = (float((part - part.mean(dim=0)).square().mean()) for part in (zero, one))
-    return one.mean(dim=0) - zero.mean(dim=0), spread, other
+    ones, zeros = rows[positives], rows[~positives]
+    spread, other = (float((part - part.mean(dim=0)).square().mean()) for part in (zeros, ones))
+    return ones.mean(dim=0) - zeros.mean(dim=0), spread, other

@@ -13,13 +13,13 @@ DEPENDENT = 1e-10  # of the largest eigenvalue of X'X, columns at equal length: 
 
 
 class Masquerade(Defence):
-    """A linear bottom of d columns becomes P Q x + u a: rank d - 1, and a fabricated bit a beside it.
+    """Replace a linear bottom of d columns by P Q x + u a: rank d - 1, and a fabricated bit a beside it.
 
     With the rank one short, a 0/1 column is in general no longer in the span of the messages, but the
     fabricated bit is, so the attack by equations finds that bit and nothing else. P, Q and u are all
-    trained. The bit is drawn once per record: were it drawn anew (`redraw`), two messages of one record
+    trained. The bit is drawn once per record: if it were drawn for every message (`redraw`), two messages of one record
     would differ by u and give it away. `fabricated` bits take the place of as many directions. `rank` is
-    that of P Q, the number of columns less `fabricated` unless told.
+    that of P Q, by default the number of columns less `fabricated`.
 
     Protects: features; each feature party with a linear bottom without bias applies it.
     Guarantee: none (heuristic). Algorithm 1 finds the fabricated bits and, unless training happens to
@@ -48,13 +48,13 @@ class Masquerade(Defence):
                 f"Expected dense columns for masquerade, got sparse ones at {setting.party}; leave it out."
             )
         flat = values.flatten(1)
-        found = _rank(flat)
-        most = found - self.fabricated
+        rank = _rank(flat)
+        most = rank - self.fabricated
         if not 1 <= self._rank(flat.shape[1]) <= most:
             advice = f"set rank={most}" if most >= 1 else "fabricate fewer bits"
             raise ConfigError(
                 f"Expected a rank below that of the columns by fabricated={self.fabricated}, got "
-                f"{self._rank(flat.shape[1])} where the {flat.shape[1]} columns of {setting.party} have rank {found}; "
+                f"{self._rank(flat.shape[1])} where the {flat.shape[1]} columns of {setting.party} have rank {rank}; "
                 f"drop dependent columns or {advice}."
             )
         if self.redraw:
@@ -82,8 +82,8 @@ class Masquerade(Defence):
 class Disguised(nn.Module):
     """z = P Q x + u a, where x comes with its bits a, or, to redraw them, without.
 
-    Whoever probes the module has no bits either; then they are drawn as well, but the same in every call,
-    so that a probe is repeatable and uses up nobody's stream.
+    An attacker who probes the module has no bits; then they are drawn as well, but the same in every call,
+    so that a probe is repeatable and advances no stream.
     """
 
     def __init__(self, columns: int, rank: int, width: int, fabricated: int, redraw: bool) -> None:

@@ -100,7 +100,7 @@ def _charged(values: Tensor, cost: Tensor, weight: float) -> Tensor:
 
 def _layers(model: nn.Module, part: str) -> list[nn.Linear | nn.Conv2d]:
     """The layers that tell how wide a model is."""
-    found = [module for module in model.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
-    if not found:
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear | nn.Conv2d)]
+    if not layers:
         raise ConfigError(f"Expected a {part} with a linear or convolution layer for mutual-information; leave it out.")
-    return found
+    return layers

@@ -13,7 +13,7 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 class Passport(Defence):
-    """FedAdOb (FedPass): adaptive obfuscation by private passports.
+    """Obfuscate a layer's outputs by a scale and a shift that private passports decide (FedAdOb, FedPass).
 
     In `where=bottom` each feature party puts passports into the last convolution or linear layer of its bottom, in
     `where=top` the label party into the first linear layer of its top; both, by default, each with its own secrets.

@@ -28,7 +28,7 @@ class PPDL(Defence):
     Protects: labels; the label party applies it.
     Guarantee: epsilon-differential privacy of one message, whatever changes in the labels of its batch. Messages add
     up: a row is in one per epoch and feature party, and through the top, which is trained without noise, its label
-    touches all messages of a run. run.json states both sums.
+    touches all messages of a run. run.json states both sums. Noise is taken as unpredictable (cutlayer/rng.py).
     Does not hide: what that many messages tell together; features.
     Specification: baselines, section 8.
     Paper: Shokri and Shmatikov, Privacy-Preserving Deep Learning (CCS 2015), as a baseline of Fu et al., Label

@@ -21,15 +21,15 @@ class SelfTaught(Defence):
     embedding varies, and no two say the same (`teach=spread`). Batches should be larger than embeddings are wide.
     `teach=alike` adds 1 - CKA of embeddings and inputs, so that rows that are alike stay alike: better for
     pictures. `teach=nothing` leaves bottoms as they began, which loses more, the narrower embeddings are.
-    Top and the label party's own bottom are trained as ever, with the true labels.
+    Top and the label party's own bottom are trained as usual, with the true labels.
 
     Protects: labels; the label party sends zeros, each feature party teaches its own bottom.
     Guarantee: 0-differential privacy of all labels together, against feature parties: what they receive in training,
     their bottoms and what they send are the same, bit for bit, whatever the labels are. It holds for cuts that send
     one gradient back; a cut that trains layers between the parties (encrypted-layer) tells what that tells.
     Does not hide: what a party's own columns tell about a label; the number of epochs, if early stopping chose it;
-    predictions, to whoever is shown them; features, of which embeddings that were made to keep everything hold more
-    than those that were made for one task.
+    predictions, to those who are shown them; features: embeddings that keep everything hold more of them than
+    embeddings that were made for one task.
     Specification: vflrecon, section 8; ours.
     Paper: ours, against gradient-clusters; the loss is after Zbontar et al., Barlow Twins (arXiv:2103.03230), and
     Bardes et al., VICReg (arXiv:2105.04906), of whose terms it keeps the one that needs no second view; CKA is

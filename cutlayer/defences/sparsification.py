@@ -47,8 +47,8 @@ class Sparsification(Defence):
         if local.place.value != self.on:
             return payload
         size = payload.detach().abs()
-        kept = int(self.share * size.numel() + 1e-9)  # 0.29 * 100 is 28.999...
-        if kept >= size.numel():
+        count = int(self.share * size.numel() + 1e-9)  # 0.29 * 100 is 28.999...
+        if count >= size.numel():
             return payload
-        threshold = size.flatten().kthvalue(size.numel() - kept).values  # the (kept + 1)-th largest
+        threshold = size.flatten().kthvalue(size.numel() - count).values  # the (count + 1)-th largest
         return payload * (size > threshold)

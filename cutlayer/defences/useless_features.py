@@ -87,7 +87,7 @@ class UselessFeatures(Defence):
         return Padded(model, self._own(first.in_features), first.in_features)
 
     def added(self, columns: int) -> int:
-        """How many useless columns go with so many real ones."""
+        """How many useless columns are added to `columns` real ones."""
         return ceil(self.times * columns)
 
     def _own(self, total: int) -> int:

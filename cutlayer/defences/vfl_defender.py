@@ -1,4 +1,4 @@
-"""VFLDefender: of the gradient at the logits keep the signs, and draw the sizes anew."""
+"""VFLDefender: keep the signs of the gradient at the logits, and draw the sizes at random."""
 
 from math import isfinite
 from typing import ClassVar, Literal
@@ -63,7 +63,7 @@ class VFLDefender(Defence):
         self.unit = unit
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:
-        """Draw sizes anew at the logits; leave messages alone, which follow from there."""
+        """Draw sizes at random at the logits; messages follow from there."""
         if local.place is not Place.LOGITS:
             return payload
         part = 1 / max(len(payload), 1) if self.unit == "row" else 1.0  # the loss is a mean over the batch

@@ -17,8 +17,9 @@ from cutlayer.wire import Encoding
 
 
 class Vote(Defence):
-    """A row's message is the place of its largest number: +1 there and -1 elsewhere, a number per class.
+    """Send for each row the place of its largest number, one of as many as there are classes.
 
+    The message is +1 at that place and -1 elsewhere.
     Bottoms end in batch norm and are as wide as there are classes. Backward, a message counts as 2 softmax - 1, so a
     bottom is taught by the gradients as sent. The label party adds `pull` times the share of wrong votes to its
     loss, which makes the letter the party's own vote for the class; with `pull=0` the letter is what serves the top
@@ -29,7 +30,7 @@ class Vote(Defence):
     its row, to any attack; all predictions of the row under one model together tell no more. Every epoch of training
     adds a message of as many bits about each training row. The models are taken as given.
     Does not hide: the class, as far as the party's columns tell it, and with few bits whatever column goes with the
-    class; labels: who sees its own votes and gradients reads them.
+    class; labels: a party that sees its own votes and gradients reads them.
     Specification: none; ours.
     Paper: ours, after Qiu et al., HashVFL (arXiv:2212.00325): one letter in place of a code of bits, without target
     codes that all know.

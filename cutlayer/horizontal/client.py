@@ -109,7 +109,7 @@ class Client(Defended):
             norm.reset_running_stats()
             norm.train()
             norm.momentum = None  # the plain mean over all batches
-        for part in self.rows.tensor_split(-(-len(self.rows) // PREDICTION_ROWS)):  # batches that count alike
+        for part in self.rows.tensor_split(-(-len(self.rows) // PREDICTION_ROWS)):  # batches of nearly equal size
             self._predict(part)
         for norm, momentum in zip(norms, usual, strict=True):
             norm.momentum = momentum

@@ -59,11 +59,11 @@ class Federated:
 
     def _ask(self, client: Client, turn: int) -> ClientAnswer:
         """One client's part of a round, with its messages."""
-        weights, nobody = self.server.weights, torch.empty(0, dtype=torch.int64)
+        weights, no_rows = self.server.weights, torch.empty(0, dtype=torch.int64)
         record, split = self.transcript.record, self.federation.method is Method.SPLITFED
         other = AVERAGER if split else SERVER
         sent = slice(0, len(pack([client.bottom]))) if split else slice(None)  # the server has the top itself
-        record(Message(Batch(turn, Phase.TRAIN, nobody), other, client.name, Kind.WEIGHTS, weights[sent]))
+        record(Message(Batch(turn, Phase.TRAIN, no_rows), other, client.name, Kind.WEIGHTS, weights[sent]))
         if self.federation.exchange is Exchange.GRADIENTS:
             (answer, rows), kind = client.gradient(weights, turn), Kind.UPDATE
         else:

@@ -68,8 +68,8 @@ def client_app(task: Make, federation: Federation, *, own_rows: bool = False, th
             else client.fit(weights, turn)
         )
         _sleep(client, context, turn)
-        told = {"round": turn, "rows": answer.rows, "client": federation.names.index(client.name)}
-        return Message(_written(answer.payload, told), reply_to=message)
+        facts = {"round": turn, "rows": answer.rows, "client": federation.names.index(client.name)}
+        return Message(_written(answer.payload, facts), reply_to=message)
 
     def end(message: Message, context: Context) -> Message:
         client, done = _wake(task, federation, context, own_rows)
@@ -207,7 +207,7 @@ def _models(client: Client) -> dict[str, Tensor]:
 
 
 def _nodes(grid: Grid, least: int, timeout: float) -> list[int]:
-    """All that are connected, as soon as they are so many."""
+    """All nodes that are connected, as soon as there are enough."""
     end = time.monotonic() + timeout
     while len(nodes := list(grid.get_node_ids())) < least:
         if time.monotonic() > end:
@@ -229,11 +229,11 @@ def _written(weights: Tensor, facts: Mapping[str, int]) -> RecordDict:
 
 def _read(content: RecordDict, size: int | None = None) -> tuple[Tensor, dict[str, int]]:
     """The vector and the numbers of a message, or a ProtocolError."""
-    record, told = content.get(SHARED), content.get(FACTS)
-    if not (isinstance(record, ArrayRecord) and set(record) == {SHARED} and isinstance(told, ConfigRecord)):
+    record, config = content.get(SHARED), content.get(FACTS)
+    if not (isinstance(record, ArrayRecord) and set(record) == {SHARED} and isinstance(config, ConfigRecord)):
         raise ProtocolError(f"expected {SHARED} and {FACTS}, got {', '.join(content) or 'nothing'}")
-    array, facts = record[SHARED], {name: value for name, value in told.items() if type(value) is int}
-    if len(facts) < len(told) or len(content) > 2:
+    array, facts = record[SHARED], {name: value for name, value in config.items() if type(value) is int}
+    if len(facts) < len(config) or len(content) > 2:
         raise ProtocolError("expected whole numbers and nothing else, got others")
     if size is not None and tuple(array.shape) != (size,):
         raise ProtocolError(f"expected {size} numbers, got a shape of {tuple(array.shape)}")

@@ -1,4 +1,4 @@
-"""Who holds which rows: all alike, or each client with a mixture of classes of its own."""
+"""Who holds which rows: dealt evenly, or each client with its own mixture of classes."""
 
 import torch
 from torch import Generator, Tensor
@@ -26,13 +26,13 @@ def dirichlet(rows: Tensor, labels: Tensor, clients: int, alpha: float, rng: Gen
     positive("alpha", alpha)
     for _ in range(TRIES):
         parts: list[list[Tensor]] = [[] for _ in range(clients)]
-        for one in labels.unique():
-            mine = rows[labels == one]
-            mine = mine[torch.randperm(len(mine), generator=rng)]
+        for label in labels.unique():
+            of_class = rows[labels == label]
+            of_class = of_class[torch.randperm(len(of_class), generator=rng)]
             gamma = torch._standard_gamma(torch.full((clients,), alpha, dtype=torch.float64), generator=rng)
-            ends = (gamma.cumsum(0) / gamma.sum().clamp(min=1e-300) * len(mine)).round().long()[:-1]
-            for part, some in zip(parts, mine.tensor_split(ends), strict=True):
-                part.append(some)
+            ends = (gamma.cumsum(0) / gamma.sum().clamp(min=1e-300) * len(of_class)).round().long()[:-1]
+            for part, share in zip(parts, of_class.tensor_split(ends), strict=True):
+                part.append(share)
         dealt = [torch.cat(part).sort().values for part in parts]
         if min(len(part) for part in dealt):
             return dealt

@@ -18,7 +18,7 @@ class Server:
     """Holds the shared weights. Answers are weights or, where it has a `rate` for each round, gradients that it steps
     along.
 
-    `weighted`: clients count by their rows (McMahan et al., FedAvg); else all alike (FedAdOb's Algorithm 2).
+    `weighted`: clients count by their rows (McMahan et al., FedAvg), otherwise equally (FedAdOb's Algorithm 2).
     """
 
     def __init__(self, weights: Tensor, *, weighted: bool = True, rate: Callable[[int], float] | None = None) -> None:
@@ -37,17 +37,17 @@ class Server:
 
     def merge(self, answers: Mapping[str, ClientAnswer], turn: int) -> dict[str, str]:
         """Average the answers that can be used; why the others were refused, by client. Without any, weights stay."""
-        refused = {name: why for name, one in answers.items() if (why := self.refusal(one))}
-        taken = [one for name, one in answers.items() if name not in refused]
+        refused = {name: why for name, answer in answers.items() if (why := self.refusal(answer))}
+        taken = [answer for name, answer in answers.items() if name not in refused]
         if taken:
-            payloads = [one.payload.to(self.weights.device) for one in taken]
-            mean = average(payloads, [one.rows if self.weighted else 1 for one in taken])
+            payloads = [answer.payload.to(self.weights.device) for answer in taken]
+            mean = average(payloads, [answer.rows if self.weighted else 1 for answer in taken])
             self.weights = mean if self.rate is None else self.weights - self.rate(turn) * mean
         return refused
 
 
 def average(vectors: list[Tensor], counts: list[int]) -> Tensor:
-    """The mean of vectors that count so often. From the first on: equal vectors give exactly that vector."""
+    """The weighted mean of vectors, summed as differences from the first: equal vectors give exactly that vector."""
     total, first = sum(counts), vectors[0]
     away = torch.zeros_like(first, dtype=torch.float64)
     for vector, count in zip(vectors, counts, strict=True):

@@ -12,11 +12,11 @@ LAST = "last_step"  # kept in the optimiser's state, so that checkpoints hold it
 
 
 class GreedyParty(FeatureParty):
-    """Takes every step of its optimiser longer, number by number: the active label inference of Fu et al.
+    """Lengthen every step of the optimiser, number by number: the active label inference of Fu et al.
 
     A step s becomes r s with r = 1 + s / last between 1 and 5, `last` being the step before as it was taken: what keeps
-    going one way is hurried, up to five times, and what turns round is left alone. The top is to rely on this party
-    more than on the others, so that its bottom, on which model-completion puts a head, knows labels better. Nothing
+    going one way is hurried, up to five times, and what turns round is left alone. The top comes to rely on this
+    party more than on the others, so its bottom, on which model-completion puts a head, knows labels better. Nothing
     that it sends breaks the protocol.
 
     The published optimiser is SGD with momentum; here any optimiser's step is scaled, and its own memory is not.
@@ -39,7 +39,7 @@ class GreedyParty(FeatureParty):
 
 
 def hurried(step: Tensor, last: Tensor | None) -> Tensor:
-    """A step times its ratio; the first of all, and one after none, stay as they are."""
+    """A step times its ratio; the first step, and a step after zero, stay as they are."""
     if last is None:
         return step
     return step * torch.where(last != 0, 1 + GAMMA * step / last, LEAST).clamp(LEAST, MOST)

@@ -11,7 +11,7 @@ from cutlayer.party import FeatureParty
 
 
 class Submitter(FeatureParty):
-    """A party that submits in prediction what it likes, in place of what its bottom says."""
+    """Send prepared rows in prediction, in place of what the bottom computes."""
 
     def __init__(self, honest: FeatureParty, submissions: Mapping[int, Tensor]) -> None:
         vars(self).update(vars(honest))

@@ -8,7 +8,7 @@ Every product is `plain rows @ [matrix]` in the ring, so its factors are turned 
 
 What is opened in the end, alpha W and delta W^T, would be exact products of integers, and those of a few
 unknown factors can be taken apart again (a greatest common divisor for width 1, lattices beyond). So
-whoever opens to the other blurs the result first, by as much as the rounding of its own factor does.
+the party that opens a result to the other blurs it first, by as much as the rounding of its own factor does.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from cutlayer.crypto import Encrypted, PublicKey, Residues, Ring, Scheme
 from cutlayer.errors import DataError
 
 MOST = 128  # how large a number of an embedding may be
-DROWNED = 1 << 12  # so many full numbers of 40 bits may be multiplied at once before BFV's flood is too small
+DROWNED = 1 << 12  # full numbers of 40 bits that may be multiplied at once before BFV's flood is too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Terms:
 
     @property
     def digits(self) -> int:
-        """In how many digits W~ is multiplied: it fills the ring, and so many full numbers BFV's flood cannot hide."""
+        """In how many digits W~ is multiplied: it fills the ring, which can be too much for BFV's flood to hide."""
         return 1 if self.ring.bits == 40 and self.inputs * self.width < DROWNED else 2
 
     @property
@@ -67,7 +67,7 @@ class Terms:
 
     @property
     def noise_bits(self) -> int:
-        """Noise on the weights' gradient fills half the ring, so many bits; that gradient must fit the other half."""
+        """Bits of noise on the weights' gradient: half the ring. That gradient must fit the other half."""
         return self.ring.bits - 1
 
     def product(self, rows: int) -> int:

@@ -85,7 +85,8 @@ def train(
     from cutlayer.settings import Settings
     from cutlayer.training import train_plan
 
-    own = {"defences": tuple(defence) if defence else None, "greedy": greedy, "seed": seed}
+    kinds = {greedy: "greedy-party"} if greedy else None
+    own = {"defences": tuple(defence) if defence else None, "kinds": kinds, "seed": seed}
     chosen = Settings(**words | {key: value for key, value in own.items() if value is not None})
     plan = chosen.plan(device=device)
     if resume and out is None:

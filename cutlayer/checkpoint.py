@@ -7,14 +7,15 @@ before is deleted only then, so that a reader finds a complete one at any moment
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from cutlayer.errors import RunError
+from cutlayer.json_types import Json
 from cutlayer.party import Trainee
 
 
@@ -59,7 +60,18 @@ def restore(party: Trainee, state: Mapping[str, Tensor]) -> None:
 States = dict[str, dict[str, Tensor]]
 
 
-def save(folder: Path, parties: Mapping[str, Trainee], progress: Mapping[str, Any], best: States) -> None:
+class Progress(TypedDict):
+    """How far a run is, and what it is of: it is resumed only with the same plan and task."""
+
+    epoch: int  # to go on with
+    step: int
+    history: list[dict[str, float]]
+    plan: Mapping[str, Json]
+    task: NotRequired[Mapping[str, Json]]
+    bytes: Sequence[tuple[str, str, str, int]]
+
+
+def save(folder: Path, parties: Mapping[str, Trainee], progress: Progress, best: States) -> None:
     """Write a checkpoint of all parties (now, and in their best epoch so far) and replace the one before."""
     new, old, final = (folder / name for name in ("checkpoint.new", "checkpoint.old", "checkpoint"))
     shutil.rmtree(new, ignore_errors=True)
@@ -80,7 +92,7 @@ def save(folder: Path, parties: Mapping[str, Trainee], progress: Mapping[str, An
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(folder: Path, parties: Mapping[str, Trainee]) -> tuple[dict[str, Any], States]:
+def load(folder: Path, parties: Mapping[str, Trainee]) -> tuple[Progress, States]:
     """Restore all parties from the newest complete checkpoint; return its progress and the best states."""
     for candidate in (folder / "checkpoint", folder / "checkpoint.old"):
         if (candidate / "progress.json").exists():

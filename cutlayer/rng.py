@@ -17,7 +17,6 @@ import hashlib
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -72,7 +71,7 @@ class Stream:
             self.generator.set_state(shared.get_state())
             shared.set_state(before)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Stream":
+    def __deepcopy__(self, memo: dict[int, object]) -> "Stream":
         """Another stream at the same position."""
         copy = Stream(0, device=self.device)
         copy.state = self.state

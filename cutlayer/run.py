@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, TypeGuard
 
 import torch
 from safetensors import SafetensorError
@@ -24,6 +24,7 @@ from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.files import replacing, write_text
+from cutlayer.json_types import Json
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.metrics.divergence import divergence
@@ -34,6 +35,18 @@ from cutlayer.settings import settings_of
 from cutlayer.transcript import Transcript
 from cutlayer.version import __version__
 from cutlayer.view import Manifest, Own, Start, View, view_of
+
+RECORDED = {"task": dict, "plan": dict, "models": dict, "history": list, "seconds": float | int}
+
+
+class RunRecord(TypedDict):
+    """What run.json holds for whoever opens the run, beside the figures that a person reads."""
+
+    task: dict[str, Json]  # the words that make it again
+    plan: dict[str, Json]
+    models: dict[str, str]  # sha256 by party and part
+    history: list[dict[str, float]]
+    seconds: float
 
 
 @dataclass
@@ -113,7 +126,7 @@ class Run:
             start=None if is_label or features is None else _start(name, features, facts_of(self.task), self.plan),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """The content of run.json."""
         return {
             **self.metrics,
@@ -204,7 +217,7 @@ def _start(name: str, features: Features, facts: Facts, plan: Plan) -> Callable[
     return start
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> RunRecord:
     """Read run.json, or say what is wrong with the folder."""
     path = folder / "run.json"
     if not folder.is_dir():
@@ -212,10 +225,13 @@ def read_record(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise RunError(f"The run in {folder} is unfinished (no run.json); go on with `cutlayer train --resume`.")
     try:
-        record: dict[str, Any] = json.loads(path.read_text())
+        record: object = json.loads(path.read_text())
     except json.JSONDecodeError as error:
         raise RunError(f"Expected JSON in {path}, got something else: {error}.") from error
-    wanted = ("task", "plan", "models", "history", "seconds")
-    if not isinstance(record, dict) or any(key not in record for key in wanted):
-        raise RunError(f"Expected {', '.join(wanted)} in {path}; it is damaged or not a run's.")
+    if not _is_record(record):
+        raise RunError(f"Expected {', '.join(RECORDED)} in {path}; it is damaged or not a run's.")
     return record
+
+
+def _is_record(content: object) -> TypeGuard[RunRecord]:
+    return isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in RECORDED.items())

@@ -6,11 +6,9 @@ so that whatever one of them can train, all of them can.
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin
 
 import cutlayer.attacks
 import cutlayer.cuts
@@ -22,12 +20,14 @@ from cutlayer.attack import Attack
 from cutlayer.cut import Cut
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.json_types import Json
 from cutlayer.models import named
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import FeatureParty
 from cutlayer.plan import Bottoms, Plan, Top
 from cutlayer.recipe import Constant, Optimiser, Recipe
 from cutlayer.spec import class_named, describe, find, kebab, name_of, parse
+from cutlayer.words import check_words, read_words
 
 CUSTOM = "custom"  # stands for a module that was made in Python, and has no spelling
 
@@ -95,7 +95,7 @@ class Settings:
         defences = tuple(part for part in parts if part not in chosen)
         return replace(self, cut=chosen[0] if chosen else self.cut, defences=defences)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """As JSON values, which `Settings.of_json` reads."""
         return {
             **asdict(self),
@@ -105,11 +105,11 @@ class Settings:
         }
 
     @classmethod
-    def of_json(cls, record: Mapping[str, Any], *, trust: bool = False) -> "Settings":
+    def of_json(cls, record: Mapping[str, object], *, trust: bool = False) -> "Settings":
         """Read what `to_json` wrote. Code outside cutlayer that it names is imported only if the user trusts it."""
         words = {f.name: record.get(f.name) for f in fields(cls)}
         try:
-            settings = cls(**checked(cls, words, lambda key: ""))
+            settings = read_words(cls, words)
         except (ConfigError, TypeError) as error:
             raise RunError(f"Could not read the plan in run.json ({error}); it is damaged.") from error
         models = [settings.bottom, settings.top, *settings.bottoms.values()]
@@ -206,13 +206,14 @@ def read_schedule(spelling: str) -> Constant:
     return parse(spelling, cutlayer.recipe, Constant, "schedule")
 
 
-def read_bottoms(spellings: Sequence[str]) -> dict[str, Any]:
+def read_bottoms(spellings: Sequence[str]) -> dict[str, object]:
     """Read --bottom options: MODEL for all parties, NAME=MODEL for one."""
-    words: dict[str, Any] = {"bottoms": {}}
+    bottoms: dict[str, str] = {}
+    words: dict[str, object] = {"bottoms": bottoms}
     for spelling in spellings:
         party, equals, model = spelling.partition("=")
         if equals and ":" not in party:
-            words["bottoms"][party.strip()] = model.strip()
+            bottoms[party.strip()] = model.strip()
         elif "bottom" in words:
             raise ConfigError(f"Expected one --bottom for all parties, got {words['bottom']} and {spelling}.")
         else:
@@ -220,7 +221,7 @@ def read_bottoms(spellings: Sequence[str]) -> dict[str, Any]:
     return words
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, object]:
     """The words of a settings file: a run folder, its run.json, a study file or a party's file (TOML)."""
     file = path / "run.json" if path.is_dir() else path
     try:
@@ -235,41 +236,5 @@ def read_settings(path: Path) -> dict[str, Any]:
     if "setups" in section or "attacks" in section:  # a study: its defences are many setups, not one
         known -= {"defences"}
     words = {key: value for key, value in section.items() if key in known}
-    return checked(Settings, words, lambda key: f" in {file}")
-
-
-def checked(cls: type[Any], words: Mapping[str, Any], where: Callable[[str], str]) -> dict[str, Any]:
-    """Check that values from JSON or TOML have the types of a dataclass's fields; lists become tuples."""
-    hints = {f.name: f.type for f in fields(cls)}
-    given = {}
-    for key, value in words.items():
-        if not _fits(value, hints[key]):
-            raise ConfigError(f"Expected {key}{where(key)} to be {_kind(hints[key])}, got {value!r}.")
-        given[key] = tuple(value) if isinstance(value, list) else value
-    return given
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if value is None:
-        return NoneType in get_args(hint)
-    hint = _required(hint)
-    if isinstance(value, bool):
-        return hint is bool
-    if get_origin(hint) is tuple:
-        return isinstance(value, list | tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
-    if get_origin(hint) is Mapping:
-        values = get_args(hint)[1]
-        return isinstance(value, Mapping) and (values is Any or all(_fits(item, values) for item in value.values()))
-    return isinstance(value, float | int if hint is float else hint)
-
-
-def _kind(hint: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Mapping: "a table"}
-    hint = _required(hint)
-    inside = f"{names[get_args(hint)[-2]].removeprefix('a ')}s" if get_origin(hint) is tuple else "texts"
-    return f"a list of {inside}" if get_origin(hint) is tuple else names.get(hint, f"a table of {inside}")
-
-
-def _required(hint: Any) -> Any:
-    """The type of a value that is there: of `int | None` it is int."""
-    return next(kind for kind in get_args(hint) if kind is not NoneType) if NoneType in get_args(hint) else hint
+    check_words(Settings, words, lambda key: f" in {file}")
+    return words

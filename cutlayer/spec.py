@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -89,12 +89,11 @@ def class_named(name: str, package: ModuleType, base: type[T], what: str) -> typ
     return known[name]
 
 
-def settings(text: str, function: Any, what: str) -> dict[str, Any]:
+def settings(text: str, function: Callable[..., object], what: str) -> dict[str, object]:
     """Read `key=value,key=value` by the annotations of a callable's arguments."""
-    callee = function.__init__ if inspect.isclass(function) else function
-    hints = get_type_hints(callee)
+    hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
     allowed = [n for n in inspect.signature(function).parameters if n in hints and n != "return"]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         key = key.strip().replace("-", "_")
@@ -107,17 +106,18 @@ def settings(text: str, function: Any, what: str) -> dict[str, Any]:
     return values
 
 
-def imported(name: str, what: str) -> Any:
+def imported(name: str, what: str) -> object:
     """Import what a dotted name names: `my_module.MyDefence`, `my_module.my_bottom`."""
     module, _, attribute = name.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), attribute)
+        thing: object = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"Could not import {what} {name!r}: {error}.") from error
+    return thing
 
 
 def _imported(name: str, base: type[T], what: str) -> type[T]:
-    cls: type[T] = imported(name, what)
+    cls = imported(name, what)
     if not (inspect.isclass(cls) and issubclass(cls, base)):
         raise ConfigError(f"Expected {what} {name!r} to be a subclass of {base.__name__}.")
     return cls

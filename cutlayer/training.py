@@ -21,6 +21,7 @@ from cutlayer.cut import Cut
 from cutlayer.data.task import Goal, Task
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError, DataError, RunError
+from cutlayer.json_types import Json
 from cutlayer.party import FeatureParty, loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
 from cutlayer.progress import Progress
@@ -200,8 +201,15 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
             break
         if folder and time.perf_counter() - saved > CHECKPOINT_SECONDS:
             run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
-            state = {"epoch": epoch + 1, "step": session.step, "history": run.history}
-            state |= {**_options(run), "bytes": run.transcript.counts()}
+            plan, source = _words_of(run)
+            state = checkpoint.Progress(
+                epoch=epoch + 1,
+                step=session.step,
+                history=run.history,
+                plan=plan,
+                task=source,
+                bytes=run.transcript.counts(),
+            )
             checkpoint.save(folder, session.parties, state, best.states)
             saved = time.perf_counter()
     best.restore(run)
@@ -211,11 +219,11 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
 def _resume(run: Run, best: Best, folder: Path) -> int:
     """Go back to the last checkpoint: parties, history, transcript. Returns the epoch to go on with."""
     before, _ = checkpoint.load(folder, {})
-    if other := _differing(before, _options(run)):
+    if other := _differing(before, *_words_of(run)):
         raise RunError(f"Expected the options of the interrupted run to resume it; they differ in {', '.join(other)}.")
     state, best.states = checkpoint.load(folder, run.session.parties)
     run.session.step, run.history = state["step"], state["history"]
-    epoch: int = state["epoch"]
+    epoch = state["epoch"]
     if run.transcript.keep.policy is Policy.LAST and epoch < run.plan.recipe.epochs:
         shutil.rmtree(folder / "transcript", ignore_errors=True)  # the last epoch is still to come
     else:
@@ -226,16 +234,17 @@ def _resume(run: Run, best: Best, folder: Path) -> int:
     return epoch
 
 
-def _options(run: Run) -> dict[str, Any]:
-    """What a run is of, in words; a table may lie elsewhere, but is the same."""
+def _words_of(run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
+    """What a run is of: its plan and its task in words; a table may lie elsewhere, but is the same."""
     source = {key: value for key, value in run.task.source.items() if key != "table"}
-    options: dict[str, Any] = json.loads(json.dumps({"plan": settings_of(run.plan).to_json(), "task": source}))
-    return options
+    plan: dict[str, Json] = json.loads(json.dumps(settings_of(run.plan).to_json()))
+    task: dict[str, Json] = json.loads(json.dumps(source))
+    return plan, task
 
 
-def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Which options are not the same."""
-    pairs = [(before["plan"], now["plan"]), (before.get("task", now["task"]), now["task"])]
+def _differing(before: checkpoint.Progress, plan: Mapping[str, Json], task: Mapping[str, Json]) -> list[str]:
+    """Which words are not the same."""
+    pairs = [(before["plan"], plan), (before.get("task", task), task)]
     return sorted({key for old, new in pairs for key in {*old, *new} if old.get(key) != new.get(key)})
 
 

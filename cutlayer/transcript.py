@@ -9,16 +9,17 @@ import shutil
 import tempfile
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cutlayer._validate import one_of
@@ -93,6 +94,15 @@ class Scratch:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
+class ChannelRecord(TypedDict):
+    """A channel in the index of a transcript."""
+
+    address: tuple[str, str, str, str]  # sender, receiver, kind, phase
+    file: str
+    tail: list[int]
+    dtype: str
+
+
 class Channel:
     """All kept messages from one sender to one receiver, of one kind and phase."""
 
@@ -158,7 +168,7 @@ class Channel:
                     file.truncate(size)
 
     @property
-    def entries(self) -> np.ndarray[Any, Any]:
+    def entries(self) -> NDArray[np.void]:
         """One record per message: epoch, step, first row and count, first payload row and length."""
         return np.array(self._entries, dtype=ENTRY)
 
@@ -193,13 +203,13 @@ class Channel:
             batch = Batch(step, self.phase, rows[first : first + count])
             yield Message(batch, self.sender, self.receiver, self.kind, payload[start : start + length])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ChannelRecord:
         """Address and layout, for the index file."""
-        address = [self.sender, self.receiver, self.kind.value, self.phase.value]
+        address = (self.sender, self.receiver, self.kind.value, self.phase.value)
         return {"address": address, "file": self._stem.name, "tail": list(self._tail), "dtype": self._dtype}
 
     @classmethod
-    def open(cls, folder: Path, record: Mapping[str, Any]) -> "Channel":
+    def open(cls, folder: Path, record: ChannelRecord) -> "Channel":
         """Open a saved channel; its layout is checked against the files' sizes before they are mapped."""
         sender, receiver, kind, phase = record["address"]
         channel = cls((sender, receiver, Kind(kind), Phase(phase)), folder / Path(record["file"]).name)

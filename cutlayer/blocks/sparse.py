@@ -5,11 +5,29 @@ features, so rows are kept as three flat tensors and cut out without any per-row
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+
+class CompressedRows(Protocol):
+    """What is read of a SciPy matrix in CSR form."""
+
+    indptr: NDArray[np.integer]
+    indices: NDArray[np.integer]
+    data: NDArray[np.floating]
+    shape: tuple[int, int]
+
+
+class SparseMatrix(Protocol):
+    """What is asked of any sparse matrix of SciPy, which has no types of its own."""
+
+    def tocsr(self) -> CompressedRows:
+        """Compress it row by row."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +40,7 @@ class SparseRows:
     width: int
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> "SparseRows":
+    def from_scipy(cls, matrix: SparseMatrix) -> "SparseRows":
         """Copy a SciPy sparse matrix."""
         csr = matrix.tocsr()
         return cls(

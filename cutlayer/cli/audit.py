@@ -128,7 +128,7 @@ def _study(
     depth: str,
     matrix: dict[str, Any],
     seeds: int | None,
-    words: dict[str, Any],
+    words: dict[str, object],
 ) -> "Study":
     from dataclasses import replace
 
@@ -138,6 +138,7 @@ def _study(
     from cutlayer.experiment.presets import preset
     from cutlayer.experiment.study import Study, read_study
     from cutlayer.settings import Settings
+    from cutlayer.words import changed, read_words
 
     given: dict[str, Any] = {key: value for key, value in matrix.items() if value}
     if seeds is not None:
@@ -147,10 +148,10 @@ def _study(
         if data or any(table.values()):
             raise ConfigError(f"Expected data in the study file {what} or on the command line, got both.")
         study = read_study(what)
-        return replace(study, **given, training=replace(study.training, **words))
+        return replace(study, **given, training=changed(study.training, words))
     usual = preset(depth)
     given = {"defences": usual.defences, "attacks": usual.attacks, "seeds": usual.seeds} | given
-    given["training"] = Settings(**words)
+    given["training"] = read_words(Settings, words)
     if what is None:
         if any(table.values()):
             raise ConfigError(

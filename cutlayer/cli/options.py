@@ -42,7 +42,7 @@ Valid = Annotated[
     float | None, Option(help="Share of training rows held out for validation (0).", rich_help_panel=RECIPE)
 ]
 
-Words = dict[str, Any]  # of Settings, by name; read and checked there
+Words = dict[str, object]  # of Settings, by name; read and checked there
 NONE: Words = {}  # stands in a verb's signature where the options go
 
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -118,12 +117,12 @@ def figure(cell: object) -> str:
     return str(cell)
 
 
-def dump(value: Any) -> None:
+def dump(value: object) -> None:
     """Print one JSON object; what is not a number becomes null."""
     print(json.dumps(_clean(value), indent=2))
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: object) -> object:
     if isinstance(value, dict):
         return {key: _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

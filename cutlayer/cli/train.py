@@ -84,10 +84,11 @@ def train(
     from cutlayer.errors import ConfigError, Interrupted
     from cutlayer.settings import Settings
     from cutlayer.training import train_plan
+    from cutlayer.words import read_words
 
     kinds = {greedy: "greedy-party"} if greedy else None
     own = {"defences": tuple(defence) if defence else None, "kinds": kinds, "seed": seed}
-    chosen = Settings(**words | {key: value for key, value in own.items() if value is not None})
+    chosen = read_words(Settings, words | {key: value for key, value in own.items() if value is not None})
     plan = chosen.plan(device=device)
     if resume and out is None:
         raise ConfigError("Expected --out FOLDER beside --resume: which run is to go on?")
@@ -130,7 +131,7 @@ def train(
     if json:
         show.dump(record)
         return
-    for note in record["notes"]:
+    for note in [*task.notes, *run.notes()]:
         typer.echo(f"note: {note}")
     if task.label_party not in task.features:
         near = get_close_matches(task.label_party, task.features, n=1)
@@ -138,6 +139,6 @@ def train(
         typer.echo(f"note: {task.label_party} holds the labels only, and no columns.{hint}")
     metrics = [(name, value) for name, value in run.metrics.items()]
     show.table(f"{task.name}, test rows", ["metric", "value"], metrics)
-    traffic = [(name, count["sent"], count["received"]) for name, count in record["bytes"].items()]
+    traffic = [(name, count["sent"], count["received"]) for name, count in run.transcript.traffic().items()]
     show.table("bytes across the cut", ["party", "sent", "received"], traffic)
     typer.echo(f"{record['seconds']} s" + (f"; run folder: {out}" if out else ""))

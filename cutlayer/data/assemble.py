@@ -10,13 +10,29 @@ from torch import Tensor
 
 from cutlayer._validate import at_least, whole
 from cutlayer.data.about import About
-from cutlayer.data.prepare import Array, plain_columns
+from cutlayer.data.prepare import Array, Labels, plain_columns
 from cutlayer.data.split import by_image_columns, evenly, party_names, split_rows
 from cutlayer.data.task import Column, Features, Goal, Task
 from cutlayer.errors import DataError
+from cutlayer.json_types import Json
 from cutlayer.rng import generator
 
-Call = Mapping[str, Any]  # the arguments of a loader, as they go into Task.source
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of a loader: those that every loader has, and all of them as they go into Task.source."""
+
+    parties: int
+    label_party: str | None
+    seed: int
+    limit: int | None
+    arguments: Mapping[str, Json]
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Json]) -> "Call":
+        """Take the local names of a loader that has just begun."""
+        given: dict[str, Any] = dict(arguments)
+        return cls(given["parties"], given["label_party"], given["seed"], given["limit"], given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +46,13 @@ class KeptRows:
 
 def keep_rows(labels: Tensor, train: Tensor, test: Tensor, call: Call) -> KeptRows:
     """Apply `limit`: draw so many training rows, and test rows in proportion, class by class."""
-    whole("seed", call["seed"])
-    limit = call["limit"]
+    whole("seed", call.seed)
+    limit = call.limit
     if limit is not None:
         at_least("limit", limit, 1)
         share = min(1.0, limit / len(train))
-        train = _thin(labels, train, share, call["seed"], "train")
-        test = _thin(labels, test, share, call["seed"], "test")
+        train = _thin(labels, train, share, call.seed, "train")
+        test = _thin(labels, test, share, call.seed, "test")
     rows = torch.cat([train, test]).sort().values
     return KeptRows(rows, torch.searchsorted(rows, train), torch.searchsorted(rows, test))
 
@@ -59,13 +75,13 @@ def assemble(
         name=about.name,
         features=features,
         labels=labels,
-        label_party=party_names(1)[0] if call["label_party"] is None else call["label_party"],
+        label_party=party_names(1)[0] if call.label_party is None else call.label_party,
         goal=goal,
         classes=tuple(classes),
         train=kept.train,
         test=kept.test,
         notes=tuple(notes),
-        source={"dataset": about.name, **call},
+        source={"dataset": about.name, **call.arguments},
     )
 
 
@@ -74,7 +90,7 @@ def assemble_table(
     call: Call,
     values: Array,
     columns: Sequence[Column] | Sequence[str],
-    labels: Array,
+    labels: Labels,
     classes: Sequence[str],
     shares: Sequence[Sequence[int]],
     parts: tuple[Tensor, Tensor],
@@ -107,15 +123,15 @@ def assemble_images(
 ) -> Task:
     """Make the task of images (n, c, h, w), scaled to [0, 1] by default, cut into upright strips."""
     kept = keep_rows(labels, *parts, call)
-    strips = by_image_columns(scale(images[kept.rows].float()), call["parties"])
+    strips = by_image_columns(scale(images[kept.rows].float()), call.parties)
     features = {party: Features(strip) for party, strip in strips.items()}
     return assemble(about, call, features, labels[kept.rows], classes, kept, notes)
 
 
-def random_parts(about: About, call: Call, labels: Array, test: float, stratify: bool = True) -> tuple[Tensor, Tensor]:
+def random_parts(about: About, call: Call, labels: Labels, test: float, stratify: bool = True) -> tuple[Tensor, Tensor]:
     """Split rows at random into training and test, from the call's seed."""
-    whole("seed", call["seed"])
-    rng = generator(call["seed"], "data", about.name, "split")
+    whole("seed", call.seed)
+    rng = generator(call.seed, "data", about.name, "split")
     return split_rows(torch.from_numpy(labels), test, rng, stratify)
 
 

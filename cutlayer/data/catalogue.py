@@ -6,7 +6,6 @@ name in capitals (`wine` and `WINE`).
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.data import sets
@@ -32,7 +31,7 @@ def describe() -> list[About]:
     return [about for about, _ in _found()]
 
 
-def load(name: str, **options: Any) -> Task:
+def load(name: str, **options: object) -> Task:
     """Make a task by the name of its dataset, as a saved `Task.source` holds it."""
     one_of("dataset", name, names())
     loader = loaders()[name]

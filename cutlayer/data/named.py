@@ -8,11 +8,12 @@ from cutlayer import data
 from cutlayer._validate import one_of
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, RunError
+from cutlayer.json_types import Json
 from cutlayer.rng import generator
 from cutlayer.spec import settings
 
 
-def read_dataset(spelling: str, **options: Any) -> Task:
+def read_dataset(spelling: str, **options: object) -> Task:
     """Read NAME or NAME:option=value,option=value; options that are None are left to the dataset."""
     name, _, rest = spelling.partition(":")
     one_of("dataset", name, data.names())
@@ -44,9 +45,9 @@ def hold_out(task: Task, share: float, seed: int) -> Task:
     return replace(task.hold_out(share, generator(seed, "valid")), source={**task.source, "held_out": [share, seed]})
 
 
-def task_again(source: Mapping[str, Any]) -> Task:
+def task_again(source: Mapping[str, Json]) -> Task:
     """Make the task of a run.json again."""
-    rest = dict(source)
+    rest: dict[str, Any] = dict(source)
     share, seed = rest.pop("held_out", (0, 0))
     if "dataset" in rest:
         task = data.load(rest.pop("dataset"), **rest)

@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,9 @@ import numpy.typing as npt
 from cutlayer.data.task import Column, ColumnKind
 from cutlayer.errors import DataError
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]  # class numbers, codes or row numbers
+Labels = Whole | Array  # class numbers, or numbers for regression
 Text = npt.NDArray[np.str_]
 
 
@@ -20,9 +21,9 @@ Text = npt.NDArray[np.str_]
 class Raw:
     """A table as numbers, before columns are dealt out and rows are split."""
 
-    values: Array  # (n, d) float64
+    values: Array  # (n, d)
     names: tuple[str, ...]
-    labels: Array  # (n,) int64 class numbers, or float64 for regression
+    labels: Labels  # (n,)
     classes: tuple[str, ...] = ()
 
 
@@ -55,7 +56,7 @@ def numbers(name: str, column: Text) -> Array:
         raise DataError(f"Expected numbers in column {name!r}: {error}.") from error
 
 
-def class_numbers(table: Mapping[str, Text], name: str, classes: int) -> Array:
+def class_numbers(table: Mapping[str, Text], name: str, classes: int) -> Whole:
     """Read a label column that holds class numbers from 0."""
     labels = numbers(name, take(table, name))
     if not np.isin(labels, np.arange(classes)).all():
@@ -63,18 +64,18 @@ def class_numbers(table: Mapping[str, Text], name: str, classes: int) -> Array:
     return labels.astype(np.int64)
 
 
-def codes(column: Text) -> tuple[Array, tuple[str, ...]]:
+def codes(column: Text) -> tuple[Whole, tuple[str, ...]]:
     """Number the values of a column in alphabetical order."""
     levels, coded = np.unique(column, return_inverse=True)
     return coded.astype(np.int64), tuple(str(level) for level in levels)
 
 
-def by_frequency(column: Text) -> Array:
+def by_frequency(column: Text) -> Whole:
     """Number the values of a column from the most frequent; ties go by the alphabet."""
     _, coded, counts = np.unique(column, return_inverse=True, return_counts=True)
     rank = np.empty(len(counts), dtype=np.int64)
     rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    ranked: Array = rank[coded]
+    ranked: Whole = rank[coded]
     return ranked
 
 
@@ -86,7 +87,7 @@ def numbers_or_codes(name: str, column: Text) -> Array:
         return codes(column)[0].astype(np.float64)
 
 
-def min_max(values: Array, low: float = 0.0, high: float = 1.0, rows: Array | None = None) -> Array:
+def min_max(values: Array, low: float = 0.0, high: float = 1.0, rows: Whole | None = None) -> Array:
     """Stretch each column from its least and greatest value among `rows` (default all) to [low, high].
 
     A column that never varies becomes `low`.
@@ -98,7 +99,7 @@ def min_max(values: Array, low: float = 0.0, high: float = 1.0, rows: Array | No
     return low + (high - low) * unit
 
 
-def standardise(values: Array, rows: Array | None = None) -> Array:
+def standardise(values: Array, rows: Whole | None = None) -> Array:
     """Give each column mean 0 and deviation 1 among `rows` (default all); constant columns become 0."""
     seen = values if rows is None else values[rows]
     spread = seen.std(axis=0)
@@ -106,7 +107,7 @@ def standardise(values: Array, rows: Array | None = None) -> Array:
     return scaled
 
 
-def balanced(labels: Array, rng: np.random.Generator) -> Array:
+def balanced(labels: Labels, rng: np.random.Generator) -> Whole:
     """Draw as many rows of every class as the rarest has; return their sorted numbers."""
     least = np.bincount(labels).min()
     drawn = [rng.permutation(np.flatnonzero(labels == code))[:least] for code in np.unique(labels)]

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import one_of
-from cutlayer.data.prepare import Array, standardise
+from cutlayer.data.prepare import Array, Whole, standardise
 from cutlayer.data.split import split_rows
 from cutlayer.rng import generator, numpy_generator
 
 
-def smote(values: Array, labels: Array, rng: np.random.Generator, neighbours: int = 5) -> tuple[Array, Array]:
+def smote(values: Array, labels: Whole, rng: np.random.Generator, neighbours: int = 5) -> tuple[Array, Whole]:
     """Append made-up rows until every class is as large as the largest.
 
     Each lies at a random place on the line from a random row of its class to one of that row's
@@ -41,12 +41,12 @@ class Resampled:
     """A table after scaling and SMOTE, and its rows for training and test."""
 
     values: Array
-    labels: Array
+    labels: Whole
     parts: tuple[Tensor, Tensor]
     notes: tuple[str, ...]
 
 
-def resample(values: Array, labels: Array, *, mode: str, scaled: bool, test: float, seed: int) -> Resampled:
+def resample(values: Array, labels: Whole, *, mode: str, scaled: bool, test: float, seed: int) -> Resampled:
     """Scale if asked, balance by SMOTE, and split by class, in the order that `mode` says.
 
     HashVFL balances before it splits, so made-up test rows lie between training rows and scores

@@ -6,7 +6,6 @@ the lists hold every column exactly once, and no party is left without a column.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,8 @@ from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Features, Task
 from cutlayer.errors import ConfigError
 
-_Array = npt.NDArray[Any]
+_Array = npt.NDArray[np.float64]
+_Whole = npt.NDArray[np.int64]
 _IMPORTANCE_ROWS = 5000  # enough to rank columns, so a large table costs no more than a small one
 _CORRELATION_STARTS = 4
 _CORRELATION_SWAPS = 1000
@@ -58,7 +58,7 @@ def at_random(width: int, parties: int, rng: np.random.Generator) -> list[list[i
 
 def by_importance(
     features: _Array,
-    labels: _Array,
+    labels: _Array | _Whole,
     alpha: float | Sequence[float],
     rng: np.random.Generator,
     parties: int | None = None,
@@ -101,7 +101,7 @@ def follow_shares(weights: _Array, shares: _Array) -> list[list[int]]:
     return [sorted(block) for block in blocks]
 
 
-def importance(features: _Array, labels: _Array, rng: np.random.Generator) -> _Array:
+def importance(features: _Array, labels: _Array | _Whole, rng: np.random.Generator) -> _Array:
     """How much each column tells a small forest about the label; non-negative, sums to one."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
@@ -153,19 +153,19 @@ def absolute_spearman(features: _Array) -> _Array:
     return related
 
 
-def between_parties(related: _Array, owner: _Array) -> float:
+def between_parties(related: _Array, owner: _Whole) -> float:
     """Mean correlation over all pairs of columns that two different parties hold."""
     apart = owner[:, None] != owner[None, :]
     return float(related[apart].mean())
 
 
-def _nearest(related: _Array, starts: Sequence[_Array], target: float) -> _Array:
+def _nearest(related: _Array, starts: Sequence[_Whole], target: float) -> _Whole:
     """Swap columns between parties until the mean correlation across parties is nearest the target."""
     owners = [_swap_towards(related, start, target) for start in starts]
     return min(owners, key=lambda owner: abs(between_parties(related, owner) - target))
 
 
-def _swap_towards(related: _Array, start: _Array, target: float) -> _Array:
+def _swap_towards(related: _Array, start: _Whole, target: float) -> _Whole:
     owner = start.copy()
     apart = owner[:, None] != owner[None, :]
     pairs = apart.sum()  # swaps keep the parties' sizes, so this never changes

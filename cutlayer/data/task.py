@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.errors import DataError
+from cutlayer.json_types import Json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")  # also the name of its files
 
@@ -63,7 +63,7 @@ class Task:
     test: Tensor
     valid: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
     notes: tuple[str, ...] = ()  # what the loader did that a reader must know
-    source: Mapping[str, Any] = field(default_factory=dict)  # the call that makes this task again (JSON values)
+    source: Mapping[str, Json] = field(default_factory=dict)  # the call that makes this task again
 
     def __post_init__(self) -> None:
         for party in {*self.features, self.label_party}:

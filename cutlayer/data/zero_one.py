@@ -22,7 +22,7 @@ def zero_one(about: About, call: Call, raw: Raw, first: int) -> Task:
         raw.names,
         raw.labels,
         raw.classes,
-        first_to_others(first, len(raw.names), call["parties"]),
+        first_to_others(first, len(raw.names), call.parties),
         random_parts(about, call, raw.labels, test=0.1, stratify=False),
         (_NOTE,),
     )

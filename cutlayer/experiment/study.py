@@ -16,7 +16,8 @@ from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.unit import load
 from cutlayer.plan import Plan
-from cutlayer.settings import Settings, checked, read_attacks
+from cutlayer.settings import Settings, read_attacks
+from cutlayer.words import check_words
 
 TABLE = (
     *("path", "label", "parties", "label_party", "id_column", "without", "goal"),
@@ -104,7 +105,7 @@ def read_study(path: Path) -> Study:
             raise ConfigError(f"{error}{where(key)}") from error
     for cls in (Study, Settings):
         names = {f.name for f in fields(cls)} - ({"defences"} if cls is Settings else set())
-        checked(cls, {key: value for key, value in words.items() if key in names}, where)
+        check_words(cls, {key: value for key, value in words.items() if key in names}, where)
     if "path" in words.get("table", {}):
         words["table"]["path"] = str(path.parent / words["table"]["path"])
     return study_again(words)

@@ -64,7 +64,8 @@ class Unit:
         if not self.horizontal:
             attacked = any(part.attacks for part in self.parts)
             return train_plan(task, plan, keep="ends" if attacked else "none")
-        federation = Federation(plan=plan, **settings(self.horizontal, Federation, "horizontal learning"))
+        words: dict[str, Any] = settings(self.horizontal, Federation, "horizontal learning")
+        federation = Federation(plan=plan, **words)
         return run_federation(task, federation, keep="all" if federation.exchange is Exchange.GRADIENTS else "none")
 
 

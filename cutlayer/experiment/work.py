@@ -1,18 +1,19 @@
 """Work: do a unit. Train, then attack and check; every part's outcome is plain data, also when it went wrong."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
 from cutlayer.attack import Attack
 from cutlayer.auditing.attacking import OnGuess, attack_run
-from cutlayer.errors import CutlayerError
+from cutlayer.errors import ConfigError, CutlayerError
 from cutlayer.experiment.finding_row import Row, finding_row, row_without_finding
 from cutlayer.experiment.store import Outcome
 from cutlayer.experiment.unit import Part, Unit
 from cutlayer.finding import Status
 from cutlayer.horizontal.federated import Federated
+from cutlayer.json_types import Json
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.settings import read_attacks
@@ -84,7 +85,7 @@ def measured(
     for name in checks:
         reset_streams(run, seed, name)
         try:
-            figures[name] = imported(name, "check")(run)
+            figures[name] = _check_named(name)(run)
         except Exception as error:
             broken.append(_sentence(error))
     status = Status.FAILED if broken else Status.DONE
@@ -115,6 +116,13 @@ def reset_streams(run: Run | Federated, seed: int, name: str) -> None:
     parties = run.clients if isinstance(run, Federated) else run.session.parties
     for party, member in parties.items():
         member.stream = Stream(seed, party, "audit", name, device=device)
+
+
+def _check_named(name: str) -> Callable[[Run | Federated], Json]:
+    check = imported(name, "check")
+    if not callable(check):
+        raise ConfigError(f"Expected the check {name!r} to be a function of a run.")
+    return check
 
 
 def _sentence(error: Exception) -> str:

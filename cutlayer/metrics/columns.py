@@ -1,14 +1,12 @@
 """Recovered columns against true ones: two-valued columns, each known up to complement."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 Bits = NDArray[np.bool_]
 
 
-def two_valued(table: NDArray[Any]) -> tuple[Bits, list[int]]:
+def two_valued(table: NDArray[np.number]) -> tuple[Bits, list[int]]:
     """The columns with exactly two values, as bits (rows x columns), and their numbers."""
     low, high = table.min(axis=0), table.max(axis=0)
     chosen = [
@@ -52,7 +50,7 @@ def best_match(claimed: Bits, truth: Bits) -> Bits:
     return np.asarray(best ^ turned)
 
 
-def correlations(values: NDArray[Any]) -> list[list[float]]:
+def correlations(values: NDArray[np.number]) -> list[list[float]]:
     """Pearson's correlation of every two columns; 0 with a column that does not vary."""
     centred = values.astype(np.float64) - values.mean(axis=0, dtype=np.float64)
     length = np.linalg.norm(centred, axis=0)

@@ -2,12 +2,13 @@
 
 from enum import StrEnum
 from math import inf
-from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[np.number]
+Bits = NDArray[np.bool_]
 
 
 class Utility(StrEnum):
@@ -37,23 +38,23 @@ def balanced_accuracy(labels: Array, predicted: Array) -> float:
     return float(np.mean([np.mean(predicted[labels == c] == c) for c in np.unique(labels)]))
 
 
-def auc(positive: Array, scores: Array) -> float:
+def auc(positive: Bits | Array, scores: Array) -> float:
     """Probability that a positive scores above a negative, ties counting half (Mann-Whitney)."""
-    positive = positive.astype(bool)
-    up, down = int(positive.sum()), int((~positive).sum())
+    hits = positive.astype(np.bool_)
+    up, down = int(hits.sum()), int((~hits).sum())
     if not up or not down:
         return float("nan")
-    return float((scipy.stats.rankdata(scores)[positive].sum() - up * (up + 1) / 2) / (up * down))
+    return float((scipy.stats.rankdata(scores)[hits].sum() - up * (up + 1) / 2) / (up * down))
 
 
-def roc(positive: Array, scores: Array, points: int = 101) -> dict[str, Any]:
+def roc(positive: Bits | Array, scores: Array, points: int = 101) -> dict[str, float | list[float]]:
     """The curve of true against false positives, and how many are found while one in a hundred, or in a
     thousand, is wrongly accused: an average hides the few who are exposed."""
-    positive = positive.astype(bool)
+    hits = positive.astype(np.bool_)
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # ties are taken together
-    right, wrong = (np.concatenate([[0], np.cumsum(hits[order])[last]]) for hits in (positive, ~positive))
-    tpr, fpr = right / max(1, positive.sum()), wrong / max(1, (~positive).sum())
+    right, wrong = (np.concatenate([[0], np.cumsum(each[order])[last]]) for each in (hits, ~hits))
+    tpr, fpr = right / max(1, hits.sum()), wrong / max(1, (~hits).sum())
     grid = np.linspace(0, 1, points)
     at = {f"tpr_at_{name}": float(tpr[fpr <= limit].max()) for name, limit in (("1", 0.01), ("01", 0.001))}
     return {"fpr": grid.round(4).tolist(), "tpr": np.interp(grid, fpr, tpr).round(4).tolist(), **at}

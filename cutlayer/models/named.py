@@ -6,15 +6,15 @@ features and the embedding's width, a top from the joint width and the number of
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
 import cutlayer.models
 from cutlayer._validate import one_of
 from cutlayer.data.task import Features
+from cutlayer.errors import ConfigError
 from cutlayer.spec import defined, imported, settings
 
 Maker = Callable[..., nn.Module]  # from features and width, or from inputs and outputs; then settings by keyword
@@ -26,7 +26,7 @@ class Named:
 
     spelling: str
     make: Maker
-    settings: dict[str, Any]
+    settings: Mapping[str, object]
 
     def __call__(self, source: Features | int, size: int) -> nn.Module:
         """Make the model."""
@@ -67,4 +67,6 @@ def _named(spelling: str, makers: dict[str, Maker], what: str) -> Named:
     if "." not in name:
         one_of(what, name, makers)
     make = imported(name, what) if "." in name else makers[name]
+    if not callable(make):
+        raise ConfigError(f"Expected {what} {name!r} to be a function that makes a module.")
     return Named(spelling, make, settings(rest, make, f"{what} {name}"))

@@ -2,7 +2,20 @@
 
 LAYERS = {
     0: (
-        *("errors", "_validate", "version", "files", "progress", "exports", "rng", "spec", "wire", "message"),
+        *(
+            "errors",
+            "_validate",
+            "version",
+            "json_types",
+            "words",
+            "files",
+            "progress",
+            "exports",
+            "rng",
+            "spec",
+            "wire",
+            "message",
+        ),
         *("blocks", "crypto"),
     ),
     1: ("transcript", "cut", "defence", "recipe", "view", "finding", "attack", "metrics"),

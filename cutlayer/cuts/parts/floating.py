@@ -47,7 +47,7 @@ class FloatRing:
         """Sum of several matrices."""
         return np.asarray(np.sum(list(terms), axis=0))
 
-    def check(self, values: NDArray[Any], name: str = "matrix") -> Floats:
+    def check(self, values: Floats, name: str = "matrix") -> Floats:
         """Refuse what is not finite."""
         if not np.isfinite(values).all():
             raise ProtocolError(f"Expected finite numbers in {name}.")

@@ -1,13 +1,24 @@
 """Payloads of secure cuts: bytes and residues into messages, and back out of a peer's with every check."""
 
-from typing import Any
+from typing import Protocol, TypeVar
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cutlayer.crypto import Residues, Ring
 from cutlayer.errors import DataError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, send
+
+Number = TypeVar("Number", np.int64, np.float64)
+
+
+class Checks(Protocol[Number]):
+    """A ring, as far as a receiver needs it: it refuses numbers that are not its own."""
+
+    def check(self, values: NDArray[Number], name: str = ..., /) -> NDArray[Number]:
+        """Return the matrix, or say what is wrong with it."""
+        ...
 
 
 def bytes_message(batch: Batch, sender: str, receiver: str, kind: Kind, data: bytes) -> Message:
@@ -22,7 +33,7 @@ def bytes_in(message: Message) -> bytes:
     return message.payload.cpu().numpy().tobytes()
 
 
-def numbers_in(message: Message, shape: tuple[int, ...], ring: Any) -> NDArray[Any]:
+def numbers_in(message: Message, shape: tuple[int, ...], ring: Checks[Number]) -> NDArray[Number]:
     """The matrix that a peer sent, of exactly this shape: residues, or floats where nothing is encrypted."""
     payload = message.payload
     wanted = torch.int64 if isinstance(ring, Ring) else torch.float64
@@ -31,7 +42,7 @@ def numbers_in(message: Message, shape: tuple[int, ...], ring: Any) -> NDArray[A
             f"Expected shares of shape {shape} from {message.sender}, got {tuple(payload.shape)} of {payload.dtype}."
         )
     try:
-        checked: NDArray[Any] = ring.check(payload.cpu().numpy(), f"what {message.sender} sent")
+        checked = ring.check(payload.cpu().numpy(), f"what {message.sender} sent")
     except DataError as error:
         raise ProtocolError(str(error)) from error
     return checked

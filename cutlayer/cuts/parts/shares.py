@@ -1,11 +1,9 @@
 """Shares: one additive share per row, kept for as long as the row's value does not change."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[Any]  # residues; floats where nothing is encrypted
+Numbers = NDArray[np.number]  # residues; floats where nothing is encrypted
 
 
 class Shares:

@@ -56,5 +56,5 @@ class Tap(nn.Module):
             return
         self.behind.backward(self.entered.grad if more is None else self.entered.grad + more)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "entered": None, "behind": None}  # copies of the model carry no batch

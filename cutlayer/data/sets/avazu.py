@@ -6,7 +6,7 @@ import numpy as np
 
 from cutlayer._validate import one_of
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, random_parts
+from cutlayer.data.assemble import Call, assemble_table, random_parts
 from cutlayer.data.prepare import Raw, balanced, by_frequency, class_numbers, min_max, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.split import at_random
@@ -46,7 +46,7 @@ def avazu(
     sample="random" has 15,000 rows of all hours without device_ip; "first-hour" has 8,999 rows of
     the first hour with all 22 columns. Columns are dealt out at random.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     one_of("sample", sample, _SAMPLES)
     about, file = _SAMPLES[sample]
     raw = parse(read(file))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
+from cutlayer.data.assemble import Call
 from cutlayer.data.prepare import Raw, codes, numbers_or_codes, read_delimited, take
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -22,7 +23,7 @@ def bank(*, parties: int = 2, label_party: str | None = None, seed: int = 0, lim
 
     Of the eight, only `contact` has two values: housing, loan and default also have "unknown".
     """
-    call = dict(locals())
+    call = Call.of(locals())
     return zero_one(BANK, call, parse(read(_FILE)), first=8)
 
 

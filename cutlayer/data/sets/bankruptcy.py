@@ -3,7 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, by_rounded_share
+from cutlayer.data.assemble import Call, assemble_table, by_rounded_share
 from cutlayer.data.prepare import Raw, class_numbers, numbers, read_delimited
 from cutlayer.data.smote import resample
 from cutlayer.data.source import File, read
@@ -33,10 +33,10 @@ def bankruptcy(
     smote="train" makes rows from training rows only, "none" makes none; scaled=True standardises
     the columns first, which by itself explains most of what hashing seems to gain here.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     raw = parse(read(_FILE))
     BANKRUPTCY.check(*raw.values.shape)
-    resampled = resample(raw.values, raw.labels, mode=smote, scaled=scaled, test=0.3, seed=seed)
+    resampled = resample(raw.values, raw.labels.astype(np.int64), mode=smote, scaled=scaled, test=0.3, seed=seed)
     shares = by_rounded_share(len(raw.names), parties)
     return assemble_table(
         BANKRUPTCY,

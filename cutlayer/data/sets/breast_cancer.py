@@ -1,7 +1,7 @@
 """Wisconsin breast cancer: 30 measures of cell nuclei, benign or malignant."""
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, random_parts
+from cutlayer.data.assemble import Call, assemble_table, random_parts
 from cutlayer.data.prepare import standardise
 from cutlayer.data.split import evenly
 from cutlayer.data.task import Task
@@ -13,7 +13,7 @@ BREAST_CANCER = About(
 
 def breast_cancer(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 30 columns, standardised on training rows, in blocks; 80/20 split by class."""
-    call = dict(locals())
+    call = Call.of(locals())
     from sklearn.datasets import load_breast_cancer
 
     bunch = load_breast_cancer()

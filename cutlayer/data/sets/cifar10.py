@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cutlayer._validate import one_of
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_images, given_parts
+from cutlayer.data.assemble import Call, assemble_images, given_parts
 from cutlayer.data.mosaic import cut_tiles
 from cutlayer.data.source import MB, File, find, locate, read, read_tar
 from cutlayer.data.task import Task
@@ -46,7 +46,7 @@ def cifar10(
 
     preparation="vflrecon" gives what that paper's counts imply: one grey channel in [-1, 1].
     """
-    call = dict(locals())
+    call = Call.of(locals())
     one_of("preparation", preparation, ("colour", "vflrecon"))
     images, labels = _load()
     CIFAR10.check(min(len(images), len(labels)), images[0].numel())

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
+from cutlayer.data.assemble import Call
 from cutlayer.data.prepare import Raw
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -33,7 +34,7 @@ def covertype(*, parties: int = 2, label_party: str | None = None, seed: int = 0
     The other 44 columns (four quantities, 40 soil types) go to party 1. Of party 2's ten, the
     four indicators have two values.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     raw = parse(read(_FILE))
     order = [*range(4, 14), *range(4), *range(14, 54)]
     moved = Raw(raw.values[:, order], tuple(raw.names[place] for place in order), raw.labels, raw.classes)

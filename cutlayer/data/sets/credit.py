@@ -3,6 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
+from cutlayer.data.assemble import Call
 from cutlayer.data.prepare import Raw, class_numbers, numbers, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -23,7 +24,7 @@ def credit(*, parties: int = 2, label_party: str | None = None, seed: int = 0, l
 
     Of the ten, only SEX has two values.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     return zero_one(CREDIT, call, parse(read(_FILE)), first=10)
 
 

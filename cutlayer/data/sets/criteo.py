@@ -5,13 +5,14 @@ papers use them in three ways; each is one function below.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.data.about import About
 from cutlayer.data.assemble import Call, assemble_table, by_rounded_share, random_parts
 from cutlayer.data.prepare import (
-    Array,
     Text,
+    Whole,
     balanced,
     by_frequency,
     class_numbers,
@@ -60,13 +61,14 @@ def criteo(
     integer codes for embeddings, half of each to each party, with `imbalance` rows without a
     click per click (FedAdOb: 16); 5/6 to 1/6 split. All splits are by class.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     one_of("preparation", preparation, ("hashvfl", "vflrecon", "dcn"))
     one_of("smote", smote, ("before", "train", "none"))
     table = parse(read(_FILE))
     CRITEO.check(len(table["label"]), len(table) - 1)
-    prepare = {"hashvfl": _hashvfl, "vflrecon": _vflrecon, "dcn": _dcn}[preparation]
-    return prepare(call, table)
+    if preparation == "hashvfl":
+        return _hashvfl(call, table, smote, scaled)
+    return _dcn(call, table, imbalance) if preparation == "dcn" else _vflrecon(call, table)
 
 
 def parse(data: bytes) -> dict[str, Text]:
@@ -74,7 +76,7 @@ def parse(data: bytes) -> dict[str, Text]:
     return read_delimited(data, delimiter="\t", names=("label", *_COUNTS, *_CATEGORIES))
 
 
-def fill_back(column: Text) -> tuple[Text, Array]:
+def fill_back(column: Text) -> tuple[Text, npt.NDArray[np.bool_]]:
     """Give an empty cell the next value below it; also return which rows have a value now."""
     rows = len(column)
     places = np.where(column != "", np.arange(rows), rows)
@@ -82,7 +84,7 @@ def fill_back(column: Text) -> tuple[Text, Array]:
     return column[np.minimum(nearest, rows - 1)], nearest < rows
 
 
-def fold_rare(column: Text, train: Array, least: int = 10) -> tuple[Array, int]:
+def fold_rare(column: Text, train: Whole, least: int = 10) -> tuple[Whole, int]:
     """Number the values that training rows hold at least `least` times; all others, and missing, are 0."""
     coded, names = codes(column)
     counts = np.bincount(coded[train], minlength=len(names))
@@ -91,17 +93,15 @@ def fold_rare(column: Text, train: Array, least: int = 10) -> tuple[Array, int]:
     return number[coded], int(common.sum()) + 1
 
 
-def _hashvfl(call: Call, table: dict[str, Text]) -> Task:
+def _hashvfl(call: Call, table: dict[str, Text], smote: str, scaled: bool) -> Task:
     filled = {name: fill_back(table[name]) for name in _HASHVFL}
     whole = np.logical_and.reduce([present for _, present in filled.values()])
     counts = np.stack([numbers(name, filled[name][0][whole]) for name in _COUNTS], axis=1)
     coded = [codes(filled[name][0][whole])[0] for name in _HASHVFL[len(_COUNTS) :]]
     values = np.concatenate([min_max(counts), np.stack(coded, axis=1)], axis=1)
-    resampled = resample(
-        values, _labels(table)[whole], mode=call["smote"], scaled=call["scaled"], test=0.3, seed=call["seed"]
-    )
+    resampled = resample(values, _labels(table)[whole], mode=smote, scaled=scaled, test=0.3, seed=call.seed)
     notes = (_SAMPLE, "missing cells filled from below; counts min-max scaled over all rows", *resampled.notes)
-    shares = by_rounded_share(len(_HASHVFL), call["parties"])
+    shares = by_rounded_share(len(_HASHVFL), call.parties)
     return assemble_table(
         CRITEO, call, resampled.values, _HASHVFL, resampled.labels, _CLASSES, shares, resampled.parts, notes
     )
@@ -111,10 +111,10 @@ def _vflrecon(call: Call, table: dict[str, Text]) -> Task:
     names = (*_COUNTS, *_CATEGORIES)
     counts = [np.nan_to_num(numbers(name, table[name])) for name in _COUNTS]
     ranked = [by_frequency(table[name]) for name in _CATEGORIES]
-    rows = balanced(_labels(table), numpy_generator(call["seed"], "data", "criteo", "balance"))
+    rows = balanced(_labels(table), numpy_generator(call.seed, "data", "criteo", "balance"))
     labels = _labels(table)[rows]
     values = min_max(np.stack([*counts, *ranked], axis=1)[rows], -1, 1)
-    shares = at_random(39, call["parties"], numpy_generator(call["seed"], "data", "criteo", "columns"))
+    shares = at_random(39, call.parties, numpy_generator(call.seed, "data", "criteo", "columns"))
     notes = (
         _SAMPLE,
         "rows without a click thinned out to as many as with one, test part too",
@@ -124,11 +124,11 @@ def _vflrecon(call: Call, table: dict[str, Text]) -> Task:
     return assemble_table(CRITEO, call, values, names, labels, _CLASSES, shares, parts, notes)
 
 
-def _dcn(call: Call, table: dict[str, Text]) -> Task:
+def _dcn(call: Call, table: dict[str, Text], imbalance: int | None) -> Task:
     labels = _labels(table)
     rows = np.arange(len(labels))
-    if call["imbalance"] is not None:
-        rows = _imbalanced(labels, call["imbalance"], numpy_generator(call["seed"], "data", "criteo", "balance"))
+    if imbalance is not None:
+        rows = _imbalanced(labels, imbalance, numpy_generator(call.seed, "data", "criteo", "balance"))
     labels = labels[rows]
     parts = random_parts(CRITEO, call, labels, test=1 / 6)
     counts = np.stack([np.nan_to_num(numbers(name, table[name][rows])) for name in _COUNTS], axis=1)
@@ -137,7 +137,7 @@ def _dcn(call: Call, table: dict[str, Text]) -> Task:
     columns = [Column(name) for name in _COUNTS] + [
         Column(name, ColumnKind.CATEGORICAL, levels) for name, (_, levels) in zip(_CATEGORIES, folded, strict=True)
     ]
-    halves = zip(evenly(13, call["parties"]), evenly(26, call["parties"]), strict=True)
+    halves = zip(evenly(13, call.parties), evenly(26, call.parties), strict=True)
     shares = [[*counts_of, *(13 + place for place in coded_of)] for counts_of, coded_of in halves]
     notes = (
         _SAMPLE,
@@ -146,7 +146,7 @@ def _dcn(call: Call, table: dict[str, Text]) -> Task:
     return assemble_table(CRITEO, call, values, columns, labels, _CLASSES, shares, parts, notes)
 
 
-def _imbalanced(labels: Array, ratio: int, rng: np.random.Generator) -> Array:
+def _imbalanced(labels: Whole, ratio: int, rng: np.random.Generator) -> Whole:
     """Thin out the clicks, or the rest, until there are `ratio` rows without a click per click."""
     at_least("imbalance", ratio, 1)
     clicks, rest = (rng.permutation(np.flatnonzero(labels == code)) for code in (1, 0))
@@ -154,5 +154,5 @@ def _imbalanced(labels: Array, ratio: int, rng: np.random.Generator) -> Array:
     return np.sort(np.concatenate([clicks[:kept], rest[: kept * ratio]]))
 
 
-def _labels(table: dict[str, Text]) -> Array:
+def _labels(table: dict[str, Text]) -> Whole:
     return class_numbers(table, "label", 2)

@@ -3,7 +3,7 @@
 import torch
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_images, random_parts
+from cutlayer.data.assemble import Call, assemble_images, random_parts
 from cutlayer.data.task import Task
 
 DIGITS = About("digits", 1797, 64, 10, "handwritten digits, 8x8 pixels", terms="UCI, CC BY 4.0; inside scikit-learn")
@@ -11,7 +11,7 @@ DIGITS = About("digits", 1797, 64, 10, "handwritten digits, 8x8 pixels", terms="
 
 def digits(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Digits as images (n, 1, 8, 8) in [0, 1], cut into upright strips; 80/20 split by class."""
-    call = dict(locals())
+    call = Call.of(locals())
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

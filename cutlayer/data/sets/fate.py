@@ -107,8 +107,8 @@ def _loader(about: About, description: str) -> PairLoader:
         limit: int | None = None,
         scaled: bool = False,
     ) -> Task:
-        call = {"parties": parties, "label_party": label_party, "seed": seed, "limit": limit, "scaled": scaled}
-        return _pair_task(about, call)
+        words = {"parties": parties, "label_party": label_party, "seed": seed, "limit": limit, "scaled": scaled}
+        return _pair_task(about, Call.of(words), scaled)
 
     load.__name__ = about.name.replace("-", "_")
     load.__doc__ = description
@@ -155,7 +155,7 @@ def parse(guest: bytes, host: bytes, label: str, classes: int) -> tuple[Raw, int
     return Raw(values, names, coded.astype(np.int64), tuple(f"{level:g}" for level in levels)), len(other)
 
 
-def _pair_task(about: About, call: Call) -> Task:
+def _pair_task(about: About, call: Call, scaled: bool) -> Task:
     pair = _PAIRS[about.name]
     guest, host = (
         read(
@@ -170,8 +170,8 @@ def _pair_task(about: About, call: Call) -> Task:
     raw, first = parse(guest, host, pair.label, about.classes)
     about.check(*raw.values.shape)
     parts = random_parts(about, call, raw.labels, test=0.2, stratify=bool(about.classes))
-    values = standardise(raw.values, parts[0].numpy()) if call["scaled"] else raw.values
-    scaling = "standardised on training rows" if call["scaled"] else "as FATE ships them"
+    values = standardise(raw.values, parts[0].numpy()) if scaled else raw.values
+    scaling = "standardised on training rows" if scaled else "as FATE ships them"
     notes = (f"column values {scaling}; empty cells are 0",)
-    shares = first_to_others(first, len(raw.names), call["parties"])
+    shares = first_to_others(first, len(raw.names), call.parties)
     return assemble_table(about, call, values, raw.names, raw.labels, raw.classes, shares, parts, notes)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_images, given_parts
+from cutlayer.data.assemble import Call, assemble_images, given_parts
 from cutlayer.data.mosaic import cut_tiles
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -33,7 +33,7 @@ def fer2013(
 
     channels=3 repeats the grey channel, as HashVFL does to feed a colour network.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     if channels not in (1, 3):
         raise ConfigError(f"Expected channels={channels} to be 1 or 3.")
     (train, train_labels), (test, test_labels) = _part("train_7636"), _part("test_2035")

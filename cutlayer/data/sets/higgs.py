@@ -5,7 +5,7 @@ import io
 import numpy as np
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, given_parts
+from cutlayer.data.assemble import Call, assemble_table, given_parts
 from cutlayer.data.prepare import Raw, standardise
 from cutlayer.data.source import File, read
 from cutlayer.data.split import evenly
@@ -28,7 +28,7 @@ _TEST = File(
 
 def higgs(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 28 columns, standardised on training rows, in blocks; the sample's own 7,000/500 split."""
-    call = dict(locals())
+    call = Call.of(locals())
     train, test = parse(read(_TRAIN)), parse(read(_TEST))
     values = np.concatenate([train.values, test.values])
     HIGGS.check(*values.shape)

@@ -48,7 +48,7 @@ def imdb(
     each piece every word or mark, in lower case, is a number from 1 to vocabulary-1, by hashing;
     pieces are cut or filled with 0 to `length`.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     for name, value, least in (
         ("characters", characters, 1),
         ("length", length, 1),
@@ -61,19 +61,27 @@ def imdb(
             f"Expected 25000 training and 25000 test reviews for imdb, got {len(train)} and {len(test)}; "
             "get the complete file."
         )
-    return token_task(call, train, test)
+    return token_task(call, train, test, characters=characters, length=length, vocabulary=vocabulary)
 
 
-def token_task(call: Call, train: list[tuple[int, str]], test: list[tuple[int, str]]) -> Task:
+def token_task(
+    call: Call,
+    train: list[tuple[int, str]],
+    test: list[tuple[int, str]],
+    *,
+    characters: int,
+    length: int,
+    vocabulary: int,
+) -> Task:
     """Make the task from reviews."""
     labels = torch.tensor([label for label, _ in train + test])
     texts = [text for _, text in train + test]
     kept = keep_rows(labels, *given_parts(len(train), len(test)), call)
     features = {}
-    for number, party in enumerate(party_names(call["parties"])):
-        start = number * call["characters"]
-        pieces = (texts[row][start : start + call["characters"]] for row in kept.rows.tolist())
-        features[party] = Features(tokens(pieces, call["length"], call["vocabulary"]))
+    for number, party in enumerate(party_names(call.parties)):
+        start = number * characters
+        pieces = (texts[row][start : start + characters] for row in kept.rows.tolist())
+        features[party] = Features(tokens(pieces, length, vocabulary))
     note = "words hashed to numbers in place of BERT's tokens; HTML breaks are left in"
     return assemble(IMDB, call, features, labels[kept.rows], ("negative", "positive"), kept, (note,))
 

@@ -4,11 +4,11 @@ import math
 import struct
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from cutlayer.data.about import About
 from cutlayer.data.assemble import Call, assemble_images, given_parts
-from cutlayer.data.prepare import Array
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
 from cutlayer.errors import DataError
@@ -53,15 +53,15 @@ _HINTS = {"fashion_mnist": "Debian has it as package dataset-fashion-mnist."}
 
 def mnist(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Digits as (n, 1, 28, w) in [0, 1], cut into upright strips; the official 60,000/10,000 split."""
-    return _idx_task(MNIST, "mnist", [str(n) for n in range(10)], dict(locals()))
+    return _idx_task(MNIST, "mnist", [str(n) for n in range(10)], Call.of(locals()))
 
 
 def fashion_mnist(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """Clothes as (n, 1, 28, w) in [0, 1], cut into upright strips; the official 60,000/10,000 split."""
-    return _idx_task(FASHION_MNIST, "fashion_mnist", _GARMENTS, dict(locals()))
+    return _idx_task(FASHION_MNIST, "fashion_mnist", _GARMENTS, Call.of(locals()))
 
 
-def parse_idx(data: bytes) -> Array:
+def parse_idx(data: bytes) -> npt.NDArray[np.uint8]:
     """Read an idx file of unsigned bytes."""
     if len(data) < 4 or data[:3] != b"\x00\x00\x08":
         raise DataError("Expected an idx file of unsigned bytes, got another format.")
@@ -87,7 +87,7 @@ def _idx_task(about: About, folder: str, classes: list[str] | tuple[str, ...], c
     )
 
 
-def _read(folder: str, name: str) -> Array:
+def _read(folder: str, name: str) -> npt.NDArray[np.uint8]:
     file = File(
         f"{folder}/{name}-ubyte",
         f"{_OFFICIAL[folder]}/{name}-ubyte.gz",

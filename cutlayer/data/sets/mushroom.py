@@ -3,6 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
+from cutlayer.data.assemble import Call
 from cutlayer.data.prepare import Raw, codes, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -27,7 +28,7 @@ def mushroom(*, parties: int = 2, label_party: str | None = None, seed: int = 0,
 
     Of the 15, bruises, gill-attachment, gill-spacing, gill-size and stalk-shape have two values.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     return zero_one(MUSHROOM, call, parse(read(_FILE)), first=15)
 
 

@@ -29,7 +29,7 @@ def newsgroups(*, parties: int = 2, label_party: str | None = None, seed: int = 
 
     Headers, footers and quotes stay in the text, as in the paper.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     train, test = parse(read_tar(find(_FILE)))
     if (len(train), len(test)) != (11_314, 7532):
         raise DataError(
@@ -60,10 +60,10 @@ def tfidf_task(call: Call, train: list[tuple[str, str]], test: list[tuple[str, s
     kept = keep_rows(labels, *given_parts(len(train), len(test)), call)
     matrix: Any = TfidfVectorizer().fit_transform(text for _, text in documents)
     by_column = matrix[kept.rows.numpy()].tocsc()
-    rng = numpy_generator(call["seed"], "data", "newsgroups", "columns")
-    shares = at_random(matrix.shape[1], call["parties"], rng)
+    rng = numpy_generator(call.seed, "data", "newsgroups", "columns")
+    shares = at_random(matrix.shape[1], call.parties, rng)
     features = {
         party: Features(SparseRows.from_scipy(by_column[:, share]))
-        for party, share in zip(party_names(call["parties"]), shares, strict=True)
+        for party, share in zip(party_names(call.parties), shares, strict=True)
     }
     return assemble(NEWSGROUPS, call, features, labels[kept.rows], classes, kept, (_NOTE,))

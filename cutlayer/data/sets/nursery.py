@@ -3,6 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
+from cutlayer.data.assemble import Call
 from cutlayer.data.prepare import Raw, codes, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.task import Task
@@ -22,7 +23,7 @@ def nursery(*, parties: int = 2, label_party: str | None = None, seed: int = 0, 
 
     Of the six, only `finance` has two values. Class "recommend" has two rows in all.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     return zero_one(NURSERY, call, parse(read(_FILE)), first=6)
 
 

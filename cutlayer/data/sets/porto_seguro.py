@@ -3,7 +3,7 @@
 import numpy as np
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, random_parts
+from cutlayer.data.assemble import Call, assemble_table, random_parts
 from cutlayer.data.prepare import Raw, class_numbers, min_max, numbers, read_delimited
 from cutlayer.data.source import File, read
 from cutlayer.data.split import evenly
@@ -28,7 +28,7 @@ def porto_seguro(*, parties: int = 2, label_party: str | None = None, seed: int 
 
     Min-max scaling is by training rows, so test values may lie a little outside.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     raw = parse(read(_FILE))
     PORTO_SEGURO.check(*raw.values.shape)
     parts = random_parts(PORTO_SEGURO, call, raw.labels, test=0.2)

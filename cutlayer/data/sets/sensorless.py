@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, random_parts
+from cutlayer.data.assemble import Call, assemble_table, random_parts
 from cutlayer.data.prepare import Raw, min_max
 from cutlayer.data.source import MB, File, read
 from cutlayer.data.split import at_random
@@ -48,7 +48,7 @@ def sensorless(
     Min-max scaling is over all rows. By default a balanced sample of 2,200 rows is read;
     full=True reads all 58,509.
     """
-    call = dict(locals())
+    call = Call.of(locals())
     about = _FULL if full else SENSORLESS
     raw = parse(read(_FULL_FILE if full else _SAMPLE_FILE))
     about.check(*raw.values.shape)

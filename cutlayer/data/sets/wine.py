@@ -1,7 +1,7 @@
 """Wine: 13 chemical measures, three growers."""
 
 from cutlayer.data.about import About
-from cutlayer.data.assemble import assemble_table, random_parts
+from cutlayer.data.assemble import Call, assemble_table, random_parts
 from cutlayer.data.prepare import standardise
 from cutlayer.data.split import evenly
 from cutlayer.data.task import Task
@@ -11,7 +11,7 @@ WINE = About("wine", 178, 13, 3, "chemical measures of wine, three growers", ter
 
 def wine(*, parties: int = 2, label_party: str | None = None, seed: int = 0, limit: int | None = None) -> Task:
     """All 13 columns, standardised on training rows, in blocks; 80/20 split by class."""
-    call = dict(locals())
+    call = Call.of(locals())
     from sklearn.datasets import load_wine
 
     bunch = load_wine()

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from cutlayer.data import split
 from cutlayer.errors import ConfigError
 
-_Array = npt.NDArray[Any]
+_Array = npt.NDArray[np.float64]
 
 
 def known(name: str, columns: Sequence[str], what: str) -> str:
@@ -73,7 +72,7 @@ def divided(
     parties: int,
     names: Sequence[str],
     features: _Array,
-    labels: _Array,
+    labels: _Array | npt.NDArray[np.int64],
     rng: np.random.Generator,
     *,
     alpha: float,

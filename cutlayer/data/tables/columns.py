@@ -6,7 +6,7 @@ the training found (`as_trained`): a handful of rows could look like something e
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from cutlayer.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-_Array = npt.NDArray[Any]
+_Array = npt.NDArray[np.float64]
 LEVELS_ALWAYS = 50  # text with up to so many values is a category,
 LEVELS_SHARE = 0.05  # and so is text with at most one value per twenty rows,
 LEVELS_MOST = 1000  # unless one-hot coding would fill the memory

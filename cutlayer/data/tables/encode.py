@@ -4,6 +4,7 @@ Binary columns stay 0 and 1 under every choice, since attacks on binary inputs r
 model needs no scale for them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ import numpy.typing as npt
 from cutlayer.data.tables.columns import LARGEST, Holds, refuse_infinite, with_gaps
 from cutlayer.data.task import Column, ColumnKind
 from cutlayer.errors import DataError
+from cutlayer.json_types import Json
 
 if TYPE_CHECKING:
     import polars as pl
 
-_Array = npt.NDArray[Any]
+Level = bool | int | float | str
+_Array = npt.NDArray[np.float64]
 MISSING_LEVEL = "(missing)"
 _TYPES: dict[Holds, set[type]] = {Holds.BOOLEAN: {bool}, Holds.NUMBER: {int, float}, Holds.TEXT: {str}}
 
@@ -30,7 +33,7 @@ class FittedColumn:
     name: str
     kind: ColumnKind
     holds: Holds
-    levels: tuple[Any, ...] = ()  # text of a category in the order of its codes; low and high of a binary column
+    levels: tuple[Level, ...] = ()  # text of a category in the order of its codes; low and high of a binary column
     fill: float = 0.0  # for what is missing: the median, or the commoner of 0 and 1
     start: float = 0.0
     span: float = 1.0
@@ -88,7 +91,7 @@ class FittedColumn:
             .copy()
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """JSON values; floats come back exactly."""
         return {
             "name": self.name,
@@ -101,9 +104,9 @@ class FittedColumn:
         }
 
     @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> "FittedColumn":
+    def from_json(cls, saved: Mapping[str, object]) -> "FittedColumn":
         """Check every field; KeyError, TypeError or ValueError for what `to_json` would not write."""
-        fields = dict(saved)
+        fields: dict[str, Any] = dict(saved)
         kind, held, levels = ColumnKind(fields.pop("kind")), Holds(fields.pop("holds")), fields.pop("levels")
         fill, start, span = (_finite(fields.pop(name)) for name in ("fill", "start", "span"))
         column = cls(**fields, kind=kind, holds=held, levels=tuple(levels), fill=fill, start=start, span=span)
@@ -112,15 +115,16 @@ class FittedColumn:
         return column
 
     def _whole(self) -> bool:
-        if self.span <= 0 or not {type(level) for level in self.levels} <= _TYPES[self.holds]:
+        levels: tuple[Any, ...] = self.levels  # of one type, as the first line makes sure
+        if self.span <= 0 or not {type(level) for level in levels} <= _TYPES[self.holds]:
             return False
-        if self.holds is Holds.NUMBER and not all(abs(level) <= LARGEST for level in self.levels):
+        if self.holds is Holds.NUMBER and not all(abs(level) <= LARGEST for level in levels):
             return False
         if self.kind is ColumnKind.NUMERIC:
-            return self.holds is Holds.NUMBER and not self.levels
+            return self.holds is Holds.NUMBER and not levels
         if self.kind is ColumnKind.BINARY:
-            return len(self.levels) == 2 and self.levels[0] < self.levels[1] and self.fill in (0, 1)
-        return self.holds is Holds.TEXT and len(set(self.levels)) == len(self.levels) > 1
+            return len(levels) == 2 and levels[0] < levels[1] and self.fill in (0, 1)
+        return self.holds is Holds.TEXT and len(set(levels)) == len(levels) > 1
 
 
 def _finite(value: object) -> float:

@@ -5,7 +5,7 @@ from the training rows only, so that test rows stay unseen.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,11 @@ from cutlayer.data.task import ColumnKind
 if TYPE_CHECKING:
     import polars as pl
 
-_Array = npt.NDArray[Any]
+_Array = npt.NDArray[np.float64]
 
 
 def fit_column(
-    series: "pl.Series", train: _Array, scaling: str, notes: list[str]
+    series: "pl.Series", train: npt.NDArray[np.int64], scaling: str, notes: list[str]
 ) -> tuple[FittedColumn, _Array] | None:
     """Fit a clean column and return its numbers too; None, with a note, if training rows hold a single value."""
     column = _recognised(series, train)
@@ -40,7 +40,7 @@ def fit_column(
     return column, values
 
 
-def _recognised(series: "pl.Series", train: _Array) -> FittedColumn:
+def _recognised(series: "pl.Series", train: npt.NDArray[np.int64]) -> FittedColumn:
     """Tell numbers, two values and categories apart; refuse text that is none of them."""
     held = holds(series)
     values = series.drop_nulls()

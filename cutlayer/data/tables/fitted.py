@@ -6,7 +6,7 @@ What is saved holds medians and levels of the party's own rows, so it stays with
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ from cutlayer.data.tables.encode import FittedColumn
 from cutlayer.data.tables.fit import fit_column
 from cutlayer.data.task import Column, Features
 from cutlayer.errors import ConfigError, DataError
+from cutlayer.json_types import Json
 
 if TYPE_CHECKING:
     import polars as pl
 
-_Array = npt.NDArray[Any]
+_Array = npt.NDArray[np.float64]
 _VERSION = 1
 _FIELDS = {"version", "coding", "missing", "columns"}
 
@@ -43,7 +44,7 @@ class FittedTable:
     def fit(
         cls,
         table: Sequence["pl.Series"],
-        train: _Array,
+        train: npt.NDArray[np.int64],
         *,
         coding: str = "onehot",
         scaling: str = "standard",
@@ -120,7 +121,7 @@ class FittedTable:
             refuse_missing(held, "fill them, as in training")
         return held
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """JSON values from which `from_json` makes the same encoding, bit for bit."""
         return {
             "version": _VERSION,
@@ -130,10 +131,10 @@ class FittedTable:
         }
 
     @classmethod
-    def from_json(cls, saved: Any) -> "FittedTable":
+    def from_json(cls, saved: object) -> "FittedTable":
         """Refuse anything that `to_json` would not write: a wrong scale would spoil predictions without a word."""
         try:
-            if set(saved) != _FIELDS or saved["version"] != _VERSION:
+            if not isinstance(saved, dict) or set(saved) != _FIELDS or saved["version"] != _VERSION:
                 raise ValueError("another version, or fields too few or too many")
             columns = tuple(FittedColumn.from_json(column) for column in saved["columns"])
             if len({column.name for column in columns}) != len(columns):

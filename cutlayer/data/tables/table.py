@@ -16,6 +16,7 @@ from cutlayer.data.tables.read import read_table, refuse_repeated_ids
 from cutlayer.data.tables.target import LabelColumn, target
 from cutlayer.data.task import Goal, Task
 from cutlayer.errors import ConfigError, DataError
+from cutlayer.json_types import Json
 from cutlayer.rng import generator, numpy_generator
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _label_party(named: str | None, holders: Mapping[str, object]) -> str:
 
 def _source(
     call: Mapping[str, Any], label: str, id_column: str | None, goal: Goal | None, digest: str
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """The arguments as JSON values, which make the task again; names as the table spells them."""
     source = {"table": str(call["path"]), **{name: value for name, value in call.items() if name != "path"}}
     source |= {"label": label, "id_column": id_column, "goal": goal.value if goal else None, "sha256": digest}

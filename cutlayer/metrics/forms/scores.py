@@ -1,15 +1,16 @@
 """Scores: the higher, the more likely positive; measured by the area under the ROC curve."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutlayer.finding import Form
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.measure import Case, Measure, Score
-from cutlayer.metrics.utility import auc, roc
+from cutlayer.metrics.utility import Bits, auc, roc
 
-Array = np.ndarray[Any, Any]
+Floats = NDArray[np.float64]
 
 
 class BatchAuc(Measure):
@@ -31,7 +32,7 @@ class BatchAuc(Measure):
         return 1 - max(value, 1 - value)
 
 
-def _aucs(positive: Array, scores: Array, groups: Array | None) -> Array:
+def _aucs(positive: Bits, scores: Floats, groups: NDArray[np.int64] | None) -> Floats:
     """AUC per batch; batches that lack a class are skipped (specification: baselines, section 2)."""
     if groups is None:
         return np.array([auc(positive, scores)])

@@ -16,8 +16,9 @@ from cutlayer.data.task import NAME
 from cutlayer.errors import ConfigError
 from cutlayer.net.wire.packet import VERSION
 from cutlayer.plan import Facts
-from cutlayer.settings import Settings, checked, settings_of
+from cutlayer.settings import Settings, settings_of
 from cutlayer.version import __version__
+from cutlayer.words import read_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +83,11 @@ class Manifest(Settings):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).digest()
 
 
-def manifest_of(section: Mapping[str, Any]) -> Manifest:
+def manifest_of(section: Mapping[str, object]) -> Manifest:
     """Read a [run] section; a key that is not known is refused, with the nearest that is."""
     for key in section:
         one_of("key in [run]", key, [f.name for f in fields(Manifest)])
-    words = checked(Manifest, section, lambda key: " in [run]")
     for key in ("parties", "label_party"):
         if key not in section:
             raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example`.")
-    return Manifest(**words)
+    return read_words(Manifest, section, lambda key: " in [run]")

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from cutlayer.data import imdb
+from cutlayer.data.assemble import Call
 from cutlayer.data.sets.imdb import parse as parse_reviews
 from cutlayer.data.sets.imdb import token_task, tokens
 from cutlayer.data.source import read_tar
@@ -30,8 +31,8 @@ def test_reviews_are_read_with_their_label(reviews):
 
 def test_each_party_holds_its_characters():
     reviews = [(n % 2, "one two three four") for n in range(30)]
-    call = {"parties": 2, "label_party": None, "seed": 0, "limit": 10}
-    task = token_task(call | {"characters": 8, "length": 3, "vocabulary": 100}, reviews, reviews)
+    call = Call.of({"parties": 2, "label_party": None, "seed": 0, "limit": 10})
+    task = token_task(call, reviews, reviews, characters=8, length=3, vocabulary=100)
     assert (len(task.train), len(task.test)) == (10, 10)
     assert torch.equal(task.features["party1"].values[:1], tokens(["one two "], 3, 100))
     assert torch.equal(task.features["party2"].values[:1], tokens(["three fo"], 3, 100))

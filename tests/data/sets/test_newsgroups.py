@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from cutlayer.data import Goal, load
+from cutlayer.data.assemble import Call
 from cutlayer.data.sets.newsgroups import parse, tfidf_task
 from cutlayer.data.source import read_tar
 from cutlayer.errors import DataError
@@ -26,7 +27,7 @@ def test_messages_are_sorted_into_training_and_test(messages):
 
 
 def test_tfidf_columns_are_dealt_out_and_sparse(messages):
-    call = {"parties": 2, "label_party": None, "seed": 0, "limit": None}
+    call = Call.of({"parties": 2, "label_party": None, "seed": 0, "limit": None})
     task = tfidf_task(call, *parse(read_tar(messages)))
     first, second = (part.values for part in task.features.values())
     assert first.shape == (3, 3) and second.shape == (3, 3)

@@ -1,0 +1,236 @@
+"""What others call and read has a real type: `Any` switches the type checker off for everyone who uses it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "cutlayer"
+LEFT: list[str] = [
+    "cutlayer.attacks.binary_unmask: refitted",
+    "cutlayer.attacks.tools.batched_gradients: WeightsApart.__torch_function__",
+    "cutlayer.attacks.tools.binary.enumeration: subset_sums",
+    "cutlayer.attacks.tools.binary.polish: unit",
+    "cutlayer.attacks.tools.binary.polish: lloyd",
+    "cutlayer.attacks.tools.binary.recover: recover_binary",
+    "cutlayer.attacks.tools.binary.span: checked",
+    "cutlayer.attacks.tools.binary.span: span_of",
+    "cutlayer.attacks.tools.binary.span: triangle_of",
+    "cutlayer.bench: run",
+    "cutlayer.bench.audit: measure",
+    "cutlayer.bench.binary: measure",
+    "cutlayer.bench.defences: measure",
+    "cutlayer.bench.hash: measure",
+    "cutlayer.bench.he: Theirs.__init__",
+    "cutlayer.bench.he: Theirs.seconds",
+    "cutlayer.bench.he: measure",
+    "cutlayer.bench.he: wide",
+    "cutlayer.bench.horizontal: measure",
+    "cutlayer.bench.psi: measure",
+    "cutlayer.bench.train: measure",
+    "cutlayer.bench.wire: measure",
+    "cutlayer.crypto.bodies: write_operand",
+    "cutlayer.crypto.bodies: read_operand",
+    "cutlayer.crypto.bodies: write_result",
+    "cutlayer.crypto.bodies: read_result",
+    "cutlayer.crypto.context: Context.plain",
+    "cutlayer.crypto.context: Context.cipher",
+    "cutlayer.crypto.needs: load",
+    "cutlayer.crypto.paillier: PaillierPublicKey.fresh",
+    "cutlayer.crypto.paillier: PaillierPublicKey.unit",
+    "cutlayer.crypto.powers: table",
+    "cutlayer.crypto.powers: products",
+    "cutlayer.crypto.scheme: Encrypted.parts",
+    "cutlayer.crypto.spectrum: factors",
+    "cutlayer.crypto.spectrum: whole",
+    "cutlayer.crypto.spectrum: Spectrum.factors",
+    "cutlayer.experiment.account: record_of",
+    "cutlayer.experiment.account: facts_of",
+    "cutlayer.experiment.audit: audit",
+    "cutlayer.experiment.choice: choose",
+    "cutlayer.experiment.finding_row: finding_row",
+    "cutlayer.experiment.finding_row: row_without_finding",
+    "cutlayer.experiment.lines: lines_of",
+    "cutlayer.experiment.report: Report.rows",
+    "cutlayer.experiment.report: Report.summary",
+    "cutlayer.experiment.runner: run_units",
+    "cutlayer.experiment.runner: work_through",
+    "cutlayer.experiment.store: Outcomes.__getitem__",
+    "cutlayer.experiment.store: Outcomes.add",
+    "cutlayer.experiment.study: Study.table",
+    "cutlayer.experiment.study: Study.to_json",
+    "cutlayer.experiment.study: study_again",
+    "cutlayer.experiment.unit: Part.words",
+    "cutlayer.experiment.unit: Unit.table",
+    "cutlayer.experiment.unit: load",
+    "cutlayer.experiment.work: work",
+    "cutlayer.experiment.work: stamped",
+    "cutlayer.experiment.work: failure",
+    "cutlayer.experiment.work: refusal",
+    "cutlayer.experiment.work: about",
+    "cutlayer.experiment.work: measured",
+    "cutlayer.experiment.work: attacked",
+    "cutlayer.finding: Finding.extras",
+    "cutlayer.finding: Finding.facts",
+    "cutlayer.horizontal.federated: Federated.history",
+    "cutlayer.metrics.measure: Score.extras",
+    "cutlayer.net.party.aligning: align",
+    "cutlayer.net.party.ledger: chained",
+    "cutlayer.net.party.ledger: read",
+    "cutlayer.net.party.manifest: Manifest.to_json",
+    "cutlayer.net.party.rehearse: rehearse",
+    "cutlayer.net.party.run_folder: RunFolder.save",
+    "cutlayer.net.party.run_folder: RunFolder.load",
+    "cutlayer.net.party.run_folder: RunFolder.write_json",
+    "cutlayer.net.party.run_folder: RunFolder.read_json",
+    "cutlayer.net.party.training: Training.run",
+    "cutlayer.net.peers.dialer: Dialer.__init__",
+    "cutlayer.net.peers.differences: differences",
+    "cutlayer.net.peers.events: NoteReceived.facts",
+    "cutlayer.net.peers.listener: JoinHandler.__init__",
+    "cutlayer.net.peers.listener: JoinHandler.service",
+    "cutlayer.net.peers.listener: Listener.__init__",
+    "cutlayer.net.peers.mailbox: Mailbox.send_note",
+    "cutlayer.net.peers.mailbox: Mailbox.send_note_to_all",
+    "cutlayer.net.predict.feature_side: Responder.run",
+    "cutlayer.net.predict.http_app: serve",
+    "cutlayer.net.predict.id_file: predict_file",
+    "cutlayer.net.trust.credentials: peer_certificate",
+    "cutlayer.net.wire.frame: MessageHeader.wire_dtype",
+    "cutlayer.net.wire.packet: Packet.frame",
+    "cutlayer.net.wire.schema: file_descriptor",
+    "cutlayer.papers.reading: read",
+    "cutlayer.papers.reproduce: reproduce",
+    "cutlayer.papers.reproduce: row",
+    "cutlayer.papers.reproduce: save",
+    "cutlayer.report.blocks: Figure.views",
+    "cutlayer.report.cells: group",
+    "cutlayer.report.cells: unique",
+    "cutlayer.report.cells: extras",
+    "cutlayer.report.compare: Comparison.cells",
+    "cutlayer.report.compare: Comparison.setups",
+    "cutlayer.report.compare: Comparison.to_json",
+    "cutlayer.report.compare: Comparison.moved",
+    "cutlayer.report.figures: trade_off",
+    "cutlayer.report.figures: roc",
+    "cutlayer.report.figures: correlations",
+    "cutlayer.report.figures: bars",
+    "cutlayer.report.html: embedded",
+    "cutlayer.report.plots: trade_off",
+    "cutlayer.report.plots: reconstructions",
+    "cutlayer.report.record: Record.facts",
+    "cutlayer.report.record: Record.extras",
+    "cutlayer.report.record: Record.choice",
+    "cutlayer.report.record: Record.extra",
+    "cutlayer.report.row: read_row",
+    "cutlayer.report.row: read_missing",
+    "cutlayer.report.row: order",
+    "cutlayer.report.row: check_keys",
+]  # still to be given a type; this list only shrinks
+Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def test_no_public_signature_or_field_holds_any():
+    modules = {_module_of(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    unknown = _unknown_names(modules)
+    holes = [f"{name}: {hole}" for name, tree in modules.items() for hole in _holes(tree, unknown[name])]
+    assert holes == LEFT
+
+
+def test_the_walk_finds_every_way_to_write_any():
+    source = """
+from typing import Any, TypeAlias
+import typing
+Loose = dict[str, Any]
+Again: TypeAlias = "list[Loose]"
+LIMIT: dict[str, Any] = {}
+def plain(a: Any) -> None: ...
+def quoted() -> "list[Any]": ...
+def dotted(*rest: typing.Any) -> None: ...
+def aliased(*, key: Again) -> None: ...
+def _private(a: Any) -> None: ...
+def fine(a: object) -> int:
+    local: Any = a
+    return local
+class Thing:
+    field: Any
+    _hidden: Any
+    def __init__(self, **options: Any) -> None: ...
+    def method(self) -> Loose: ...
+class _Hidden:
+    def method(self) -> Any: ...
+"""
+    importer = "from cutlayer.thing import Again as Taken\ndef late(a: Taken) -> None: ..."
+    modules = {"cutlayer.thing": ast.parse(source), "cutlayer.importer": ast.parse(importer)}
+    unknown = _unknown_names(modules)
+    expected = ["plain", "quoted", "dotted", "aliased", "Thing.field", "Thing.__init__", "Thing.method"]
+    assert list(_holes(modules["cutlayer.thing"], unknown["cutlayer.thing"])) == expected
+    assert list(_holes(modules["cutlayer.importer"], unknown["cutlayer.importer"])) == ["late"]
+
+
+def _module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _unknown_names(modules: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """For each module the names that stand for Any, or for a type that holds it: aliases too, its own and imported."""
+    unknown = {name: {"Any"} for name in modules}
+    before = -1
+    while before != (before := sum(map(len, unknown.values()))):
+        for name, tree in modules.items():
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and node.module in modules:
+                    theirs = unknown[node.module]
+                    unknown[name] |= {alias.asname or alias.name for alias in node.names if alias.name in theirs}
+                elif (alias := _alias(node)) and _holds(alias[1], unknown[name]):
+                    unknown[name].add(alias[0])
+    return unknown
+
+
+def _alias(node: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The name and the type of a module-level alias."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return (
+            (node.targets[0].id, node.value) if isinstance(node.value, ast.Subscript | ast.BinOp | ast.Name) else None
+        )
+    declared = isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).endswith("TypeAlias")
+    return (node.target.id, node.value) if declared and node.value and isinstance(node.target, ast.Name) else None
+
+
+def _holes(tree: ast.AST, unknown: set[str], owner: str = "") -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.AnnAssign) and owner and isinstance(node.target, ast.Name):
+            if _public(node.target.id) and _holds(node.annotation, unknown):
+                yield f"{owner}{node.target.id}"
+        elif isinstance(node, Node) and _public(node.name):
+            if isinstance(node, ast.ClassDef):
+                yield from _holes(node, unknown, f"{owner}{node.name}.")
+            elif any(_holds(annotation, unknown) for annotation in _annotations(node)):
+                yield f"{owner}{node.name}"
+
+
+def _public(name: str) -> bool:
+    return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
+
+
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    given = function.args
+    arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    annotations = [argument.annotation for argument in arguments if argument is not None]
+    return [annotation for annotation in (*annotations, function.returns) if annotation is not None]
+
+
+def _holds(annotation: ast.expr, unknown: set[str]) -> bool:
+    """Whether a type names one of these names, inside quotes too."""
+    for part in ast.walk(annotation):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            try:
+                quoted = ast.parse(part.value, mode="eval").body
+            except SyntaxError:  # prose in an Annotated type
+                continue
+            if _holds(quoted, unknown) if not isinstance(quoted, ast.Constant) else False:
+                return True
+        name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+        if name in unknown:
+            return True
+    return False

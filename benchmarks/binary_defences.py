@@ -1,6 +1,6 @@
 """What keeps two-valued columns from being read out of linear messages, and what it costs.
 
-    CUTLAYER_DATA=... python benchmarks/binary_defences.py [dataset ...]
+    CUTLAYER_DATA=... python -m benchmarks.binary_defences [dataset ...]
 
 writes results/binary/defences.csv: per dataset and defence the model's accuracy (mean over three seeds) and, for
 the first seed, what each attack makes of the columns, beside always saying the commoner value. About half
@@ -14,11 +14,8 @@ no defence of that bit can hide. "denoised" is told nothing but the defence's se
 equations find, asks the neighbours of each message, and corrects the bit where they contradict.
 """
 
-import csv
-import io
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +25,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 import cutlayer as cl
+from benchmarks.results import read_table, write_table
 from cutlayer.attacks.tools.binary.span import span_of
 from cutlayer.attacks.tools.reading import predicted
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Role, Setting
-from cutlayer.files import write_text
 from cutlayer.metrics.columns import two_valued
 from cutlayer.models import named
 from cutlayer.plan import Plan
@@ -43,8 +40,13 @@ from cutlayer.run import Run
 from cutlayer.settings import read_attacks, read_defences
 from cutlayer.training import train_plan
 
-RESULTS = Path(__file__).parent.parent / "results" / "binary" / "defences.csv"
+RESULTS = "binary/defences.csv"
+COLUMNS = (
+    "dataset", "defence", "accuracy", "accuracy_spread", "attack", "exact", "columns", "claimed", "column_accuracy",
+    "commoner_value", "note",
+)  # fmt: skip
 SEEDS, KNOWN = range(3), 1000
+COUNTS = ("exact", "columns", "claimed")
 NEIGHBOURS, MOST, FEWEST = 50, 20_000, 0.01  # of "denoised": neighbours, rows, and the least chance of a value
 #: First width, hidden layers after it, epochs, batch size.
 SHAPES = {
@@ -104,12 +106,12 @@ def cases(columns: int, width: int) -> dict[str, tuple[str, Sequence[Defence]]]:
         "hash:bits=16",
         *(f"column-noise:flip={flip}" for flip in (0.1, 0.25, 0.4, 0.5)),
     )
-    found: dict[str, tuple[str, Sequence[Defence]]] = {s: ("linear", read_defences([s])) for s in spelled}
-    found["blend"] = ("linear", [Blend()])
-    found["gaussian columns, std 0.74"] = ("linear", [GaussianColumns()])  # a fair bit is guessed as from flip=0.25
+    setups: dict[str, tuple[str, Sequence[Defence]]] = {s: ("linear", read_defences([s])) for s in spelled}
+    setups["blend"] = ("linear", [Blend()])
+    setups["gaussian columns, std 0.74"] = ("linear", [GaussianColumns()])  # a fair bit is guessed as from flip=0.25
     for curve in ("relu", "tanh"):
-        found[f"hidden layer, {curve}"] = (f"mlp:hidden={width},activation={curve}", [])
-    return found
+        setups[f"hidden layer, {curve}"] = (f"mlp:hidden={width},activation={curve}", [])
+    return setups
 
 
 def make_run(task: Task, bottom: str, defences: Sequence[Defence], seed: int) -> Run:
@@ -156,10 +158,10 @@ def findings(run: Run, flip: float | None) -> list[dict[str, Any]]:
 def known_rows(points: NDArray[Any], bits: NDArray[np.bool_]) -> float:
     """How often a model is right that learned the column on some rows, about the others."""
     order = numpy_generator(0, "known rows").permutation(len(bits))
-    some, rest = order[:KNOWN], order[KNOWN:]
-    if not 0 < bits[some].sum() < KNOWN:
-        return float((bits[rest] == bits[some[0]]).mean())
-    model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(points[some], bits[some])
+    known, rest = order[:KNOWN], order[KNOWN:]
+    if not 0 < bits[known].sum() < KNOWN:
+        return float((bits[rest] == bits[known[0]]).mean())
+    model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(points[known], bits[known])
     return float((model.predict(points[rest]) == bits[rest]).mean())
 
 
@@ -190,32 +192,23 @@ def measure(name: str) -> list[dict[str, Any]]:
     for case, (bottom, defences) in cases(columns, SHAPES[name][0]).items():
         runs = [make_run(task, bottom, defences, seed) for seed in SEEDS]
         scores = [run.metrics["accuracy"] for run in runs]
-        said = {"dataset": name, "defence": case, "accuracy": np.mean(scores), "accuracy_spread": np.std(scores)}
+        setup = {"dataset": name, "defence": case, "accuracy": np.mean(scores), "accuracy_spread": np.std(scores)}
         flip = getattr(defences[0], "flip", None) if defences else None
-        found = findings(runs[0], flip)
-        rows += [said | row for row in found]
-        best = max(found, key=lambda row: float(row["column_accuracy"]))
+        outcomes = findings(runs[0], flip)
+        rows += [setup | row for row in outcomes]
+        best = max(outcomes, key=lambda row: float(row["column_accuracy"]))
         print(
-            f"{name}, {case}: {said['accuracy']:.4f}; {best['attack']} {best['column_accuracy']:.4f}", file=sys.stderr
+            f"{name}, {case}: {setup['accuracy']:.4f}; {best['attack']} {best['column_accuracy']:.4f}", file=sys.stderr
         )
     return rows
 
 
 def main(chosen: list[str]) -> None:
     """Measure, and write the rows of these datasets beside those of the others."""
-    kept = list(csv.DictReader(RESULTS.open())) if RESULTS.exists() else []
-    rows: list[dict[str, Any]] = [row for row in kept if row["dataset"] not in chosen]
+    rows: list[dict[str, Any]] = [row for row in read_table(RESULTS) if row["dataset"] not in chosen]
     for name in chosen:
         rows += measure(name)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, [
-            "dataset", "defence", "accuracy", "accuracy_spread", "attack", "exact", "columns", "claimed",
-            "column_accuracy", "commoner_value", "note",
-        ], restval="")  # fmt: skip
-        writer.writeheader()
-        writer.writerows({k: round(float(v), 4) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-        RESULTS.parent.mkdir(parents=True, exist_ok=True)
-        write_text(RESULTS, text.getvalue())
+        write_table(RESULTS, "binary_defences", rows, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
 """Which two-valued columns recover_binary finds, on made-up and on real tables; writes results/binary/search.csv.
 
-    CUTLAYER_DATA=... python benchmarks/binary_search.py [case ...]
+    CUTLAYER_DATA=... python -m benchmarks.binary_search [case ...]
 
 Without names all cases run, about ten minutes on two cores; with names these replace their rows. Made-up
 tables: 10,000 rows, ten two-valued columns of 5 to 95 % that share three factors with all others, a
 one-hot group of four, four integer columns, the rest normal, log-normal and uniform, messages of rank + 20.
 """
 
-import csv
-import io
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,11 +18,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 import cutlayer.data
+from benchmarks.results import read_table, write_table
 from cutlayer.attacks.tools.binary.recover import recover_binary
-from cutlayer.files import write_text
 
 Array = NDArray[Any]
-OUT = Path(__file__).parent.parent / "results/binary/search.csv"
+OUT = "binary/search.csv"
 ROWS = 10_000
 SECONDS = 900  # never reached on free cores: a search ends by itself, and cpu_seconds says what it took
 REAL = ("bank", "credit", "nursery", "covertype", "mushroom", "porto_seguro")
@@ -102,7 +99,7 @@ def cases() -> dict[str, Callable[[], tuple[Array, Array]]]:
     out: dict[str, Callable[[], tuple[Array, Array]]] = {}
 
     def add(name: str, table: Callable[[], Array], message: Callable[[Array], Array] = random_layer) -> None:
-        out[name] = lambda: (made := table(), message(made))
+        out[name] = lambda: (columns := table(), message(columns))
 
     for width, seeds in ((80, 3), (120, 2), (200, 4)):
         for seed in range(seeds):
@@ -111,9 +108,9 @@ def cases() -> dict[str, Callable[[], tuple[Array, Array]]]:
         add(f"none-{width}", lambda w=width: synthetic(w, 0, binary=0, group=0))  # type: ignore[misc]
     for width, wide, deviation in ((20, 100, 0.2), (20, 100, 0.5), (80, 200, 0.3), (120, 300, 0.1), (200, 300, 0.1)):
         for seed in range(2):
-            made = lambda w=width, s=seed: synthetic(w, s, binary=4 if w == 20 else 10, group=0 if w == 20 else 4)  # noqa: E731
+            mixed = lambda w=width, s=seed: synthetic(w, s, binary=4 if w == 20 else 10, group=0 if w == 20 else 4)  # noqa: E731
             add(
-                f"noise-{width}-{wide}-{deviation}-seed{seed}", made,
+                f"noise-{width}-{wide}-{deviation}-seed{seed}", mixed,
                 lambda t, k=wide, n=deviation, s=seed: noisy(random_layer(t, s, k - t.shape[1]), n, s),  # type: ignore[misc]
             )  # fmt: skip
     for name in REAL:
@@ -134,8 +131,8 @@ def _real(name: str, which: str, rows: int | None, layer: str) -> tuple[Array, A
 
 def two_valued(table: Array) -> Array:
     """The bits of the two-valued columns, a row each."""
-    found = [column > column.min() for column in table.T if len(np.unique(column)) == 2]
-    return np.array(found, dtype=np.bool_).reshape(len(found), len(table))
+    bits = [column > column.min() for column in table.T if len(np.unique(column)) == 2]
+    return np.array(bits, dtype=np.bool_).reshape(len(bits), len(table))
 
 
 def measured(name: str, make: Callable[[], tuple[Array, Array]]) -> dict[str, Any]:
@@ -143,9 +140,9 @@ def measured(name: str, make: Callable[[], tuple[Array, Array]]) -> dict[str, An
     table, messages = make()
     truth = two_valued(table)
     wall, cpu = time.perf_counter(), time.process_time()
-    found = recover_binary(messages, seconds=SECONDS)
+    recovered = recover_binary(messages, seconds=SECONDS)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    signs = 2 * found.columns.astype(np.float32) - 1
+    signs = 2 * recovered.columns.astype(np.float32) - 1
     same = np.abs((2 * truth.astype(np.float32) - 1) @ signs.T) / len(table)
     guess = np.abs(2 * truth.mean(axis=1) - 1)
     best = np.maximum(same.max(axis=1, initial=0), guess)
@@ -153,17 +150,17 @@ def measured(name: str, make: Callable[[], tuple[Array, Array]]) -> dict[str, An
         "case": name,
         "rows": len(table),
         "columns": table.shape[1],
-        "rank": found.rank,
+        "rank": recovered.rank,
         "true": len(truth),
         "exact": int((same.max(axis=1, initial=0) == 1).sum()),
         "accuracy": round(float((1 + best).mean() / 2), 4) if len(truth) else "",
-        "returned": len(found.columns),
-        "false": _strangers(table, found.columns, 0.15 if found.method == "noisy" else 1e-4),
-        "certified": found.certified,
-        "method": found.method,
+        "returned": len(recovered.columns),
+        "false": _strangers(table, recovered.columns, 0.15 if recovered.method == "noisy" else 1e-4),
+        "certified": recovered.certified,
+        "method": recovered.method,
         "seconds": round(wall, 1),
         "cpu_seconds": round(cpu, 1),
-        "note": found.note,
+        "note": recovered.note,
     }
 
 
@@ -178,22 +175,12 @@ def _strangers(table: Array, columns: Array, most: float) -> int:
 def main(names: list[str]) -> None:
     """Measure, print, and write the table after every case."""
     known = cases()
-    OUT.parent.mkdir(parents=True, exist_ok=True)
     for name in names or known:
         result = measured(name, known[name])
-        rows = {row["case"]: row for row in _written()} | {name: result}  # read again: another run may have added some
+        rows: dict[str, dict[str, Any]] = {row["case"]: row for row in read_table(OUT)}  # of other runs, too
+        rows[name] = result
         print({key: value for key, value in result.items() if key != "note"}, flush=True)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(result), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[case] for case in known if case in rows)
-        write_text(OUT, text.getvalue())
-
-
-def _written() -> Iterator[dict[str, Any]]:
-    if OUT.exists():
-        with OUT.open(newline="") as file:
-            yield from csv.DictReader(file)
+        write_table(OUT, "binary_search", [rows[case] for case in known if case in rows])
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
 """Load every dataset from its real files and write what was found to results/datasets.csv.
 
-    CUTLAYER_DATA=... python benchmarks/datasets.py
+    CUTLAYER_DATA=... python -m benchmarks.datasets
 
 Also checks the sets of the binary reconstruction paper: which columns of the feature party are
 two-valued, and that its columns are linearly independent.
 """
 
-import csv
-import io
 import time
-from pathlib import Path
 
 import torch
 
+from benchmarks.results import write_table
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.data import describe, load
-from cutlayer.files import write_text
 
 TWO_VALUED = {
     "bank": ["contact"],
@@ -50,14 +47,10 @@ def main() -> None:
             features = task.features["party2"]
             assert not isinstance(features.values, SparseRows)
             values = features.values.double()
-            two = [c.name for c, v in zip(features.columns, values.T, strict=True) if len(v.unique()) == 2]
-            assert two == TWO_VALUED[about.name], two
+            names = [c.name for c, v in zip(features.columns, values.T, strict=True) if len(v.unique()) == 2]
+            assert names == TWO_VALUED[about.name], names
             assert int(torch.linalg.matrix_rank(values.T @ values)) == values.shape[1]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(Path(__file__).parent.parent / "results/datasets.csv", text.getvalue())
+    write_table("datasets.csv", "datasets", rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Training across a distance: seconds a step when every byte takes 25 ms each way, with and without look-ahead.
 
-    python benchmarks/delay.py
+    python -m benchmarks.delay
 
 A proxy between the two processes holds bytes back (where the kernel has `tc netem` it does the same). Without
 look-ahead a step must cost one round trip plus compute. Then, on digits, what staleness costs in accuracy. Writes
@@ -8,13 +8,13 @@ results/delay.csv and results/lookahead.csv.
 """
 
 import asyncio
-import csv
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from benchmarks.results import write_table
 from cutlayer import data
 from cutlayer.bench.parts.federation import make_keys
 from cutlayer.bench.parts.two_parties import two_processes
@@ -22,7 +22,6 @@ from cutlayer.metrics.interval import mean_interval
 from cutlayer.plan import Plan
 from cutlayer.training import train_plan
 
-RESULTS = Path(__file__).parent.parent / "results"
 ONE_WAY = 0.025
 
 
@@ -39,8 +38,8 @@ def delaying(seconds: float) -> Callable[[int], AbstractContextManager[int]]:
         loop = asyncio.new_event_loop()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there, back = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(pipe(reader, back), pipe(there, writer))
+            answers, back = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(pipe(reader, back), pipe(answers, writer))
 
         server = loop.run_until_complete(asyncio.start_server(accept, "127.0.0.1", 0))
         threading.Thread(target=loop.run_forever, daemon=True).start()
@@ -67,23 +66,15 @@ def main() -> None:
                     }
                 )
                 print(lines[-1], flush=True)
-    _write("delay.csv", lines)
+    write_table("delay.csv", "delay", lines)
     task = data.digits(parties=2)
     lines = []
     for lookahead in (0, 1, 2, 4, 8):
-        found = [100 * train_plan(task, Plan(seed=s, lookahead=lookahead)).metrics["accuracy"] for s in range(5)]
-        mean, low, high = mean_interval(found)
+        accuracies = [100 * train_plan(task, Plan(seed=s, lookahead=lookahead)).metrics["accuracy"] for s in range(5)]
+        mean, low, high = mean_interval(accuracies)
         lines.append({"lookahead": lookahead, "accuracy": round(mean, 2), "low": round(low, 2), "high": round(high, 2)})
         print(lines[-1], flush=True)
-    _write("lookahead.csv", lines)
-
-
-def _write(name: str, lines: list[dict[str, float]]) -> None:
-    with (RESULTS / name).open("w", newline="") as file:
-        file.write("# python benchmarks/delay.py\n")
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_table("lookahead.csv", "delay", lines)
 
 
 if __name__ == "__main__":

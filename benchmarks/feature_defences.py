@@ -1,6 +1,6 @@
 """What hides a feature party's columns from a decoder with 1,000 known pairs, and what it costs.
 
-    CUTLAYER_DATA=... python benchmarks/feature_defences.py [dataset ...]
+    CUTLAYER_DATA=... python -m benchmarks.feature_defences [dataset ...]
 
 writes results/feature-defences.csv: per dataset, defence and seed the model's test accuracy and, over all test rows,
 - "decoder mse": the squared error of attack decoder, with its 95% interval ("low", "high");
@@ -16,11 +16,8 @@ that messages bring. Settings were looked at with seed 9 before. Ideas of that t
 docs/explanation-features.md, whose table is printed at the end.
 """
 
-import csv
-import io
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -30,20 +27,20 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 import cutlayer as cl
+from benchmarks.results import markdown, read_table, write_table
 from cutlayer.attacks.decoder import Decoder
 from cutlayer.attacks.tools.reading import predicted
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.auditing.secret import secret_of
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place
-from cutlayer.files import write_text
 from cutlayer.judge import grant
 from cutlayer.metrics.baseline import best_values
 from cutlayer.recipe import Cosine
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 
-RESULTS = Path(__file__).parent.parent / "results" / "feature-defences.csv"
+RESULTS = "feature-defences.csv"
 SEEDS, PAIRS, REPEATS, BATCH, WIDTH = range(3), 1000, 10, 64, 16
 #: Options of the dataset, epochs and learning rate.
 TASKS: dict[str, tuple[dict[str, Any], int, float]] = {
@@ -93,13 +90,13 @@ def measure(task: Task, defences: Sequence[Defence], seed: int) -> dict[str, Any
     recipe = cl.Recipe(epochs=epochs, batch_size=BATCH, lr=rate, schedule=Cosine())
     run = cl.train(task, defences=defences, seed=seed, recipe=recipe, width=WIDTH, keep="ends")
     decoder = Decoder(pairs=PAIRS)
-    found = attack_run(run, [decoder], seed=seed)[0]
-    row = {"accuracy": run.metrics["accuracy"], "decoder mse": found.value, "low": found.low, "high": found.high}
-    row |= {"baseline": found.baseline, **more(run, decoder, seed)}
+    finding = attack_run(run, [decoder], seed=seed)[0]
+    row = {"accuracy": run.metrics["accuracy"], "decoder mse": finding.value, "low": finding.low, "high": finding.high}
+    row |= {"baseline": finding.baseline, **other_readers(run, decoder, seed)}
     return row | {"seconds": perf_counter() - start}
 
 
-def more(run: Run, decoder: Decoder, seed: int) -> dict[str, float]:
+def other_readers(run: Run, decoder: Decoder, seed: int) -> dict[str, float]:
     """The decoder on means of ten predictions, and learners on messages and own columns together."""
     task = run.task
     label, victim = task.label_party, task.feature_parties[0]
@@ -118,14 +115,14 @@ def more(run: Run, decoder: Decoder, seed: int) -> dict[str, float]:
     mean = torch.stack(passes).mean(dim=0)
     own = task.features[label].values
     assert isinstance(own, Tensor)
-    both = torch.cat([passes[0], own[torch.cat([known.rows, test])].flatten(1)], dim=1)
+    joined = torch.cat([passes[0], own[torch.cat([known.rows, test])].flatten(1)], dim=1)
     count = len(known.rows)
-    found = {"joint": best_values(both[count:], both[:count], known, truth)[0]}
+    errors = {"joint": best_values(joined[count:], joined[:count], known, truth)[0]}
     if fresh:
         with Stream(seed, "repeated").scope():
             guess = decoder._learn(mean[:count], known.values)(mean[count:])
-        found["repeated"] = float(mse_loss(guess, truth))
-    return found
+        errors["repeated"] = float(mse_loss(guess, truth))
+    return errors
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -133,25 +130,21 @@ def table(rows: list[dict[str, Any]]) -> str:
     names = [name for name in TASKS if any(row["dataset"] == name for row in rows)]
     cells: dict[str, dict[str, str]] = {"no message": {}}
     for name in names:
-        here = [row for row in rows if row["dataset"] == name]
-        cells["no message"][name] = f"{np.mean([float(row['baseline']) for row in here]):.4f}"
-        for case in dict.fromkeys(row["defence"] for row in here):
-            same = [row for row in here if row["defence"] == case]
+        measured = [row for row in rows if row["dataset"] == name]
+        cells["no message"][name] = f"{np.mean([float(row['baseline']) for row in measured]):.4f}"
+        for case in dict.fromkeys(row["defence"] for row in measured):
+            same = [row for row in measured if row["defence"] == case]
             figures = [
                 float(np.mean([float(row[key]) for row in same])) for key in ("accuracy", "decoder mse", "joint")
             ]
             cells.setdefault(case, {})[name] = "{:.3f}, {:.4f}, {:.4f}".format(*figures)
-    lines = [["", *names], ["---"] * (len(names) + 1)]
-    lines += [[case, *(found.get(name, "") for name in names)] for case, found in cells.items()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(["", *names], ([case, *(row.get(name, "") for name in names)] for case, row in cells.items()))
 
 
 def main(chosen: list[str]) -> None:
     """Measure what is not in the file yet."""
     torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
-    if RESULTS.exists():
-        rows = list(csv.DictReader(RESULTS.read_text().splitlines()[1:]))
+    rows: list[dict[str, Any]] = [*read_table(RESULTS)]
     done = {(row["dataset"], row["defence"], int(row["seed"])) for row in rows}
     for name in chosen:
         task = cl.data.load(name, parties=2, **TASKS[name][0])
@@ -160,13 +153,9 @@ def main(chosen: list[str]) -> None:
                 if (name, case, seed) in done:
                     continue
                 row = {"dataset": name, "defence": case, "seed": seed, **measure(task, defences, seed)}
-                rows.append({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+                rows.append(row)
                 print(*(rows[-1].get(key, "") for key in COLUMNS), file=sys.stderr, flush=True)
-                text = io.StringIO()
-                writer = csv.DictWriter(text, COLUMNS, restval="")
-                writer.writeheader()
-                writer.writerows(rows)
-                write_text(RESULTS, f"# python benchmarks/feature_defences.py\n{text.getvalue()}")
+                write_table(RESULTS, "feature_defences", rows, COLUMNS)
     print(table(rows))
 
 

@@ -1,6 +1,6 @@
 """The first findings, on real data: what leaks undefended, beside what anyone could have guessed.
 
-    CUTLAYER_DATA=... python benchmarks/first_findings.py
+    CUTLAYER_DATA=... python -m benchmarks.first_findings
 
 writes results/first-findings.csv (a row per defence, attack and seed) and a figure of
 reconstructed digits. About ten minutes on two cores.
@@ -9,19 +9,15 @@ The inversion's defaults were chosen on MNIST and digits with the true images in
 tuned attacker reaches, not an independent test. Nothing is tuned to a defence.
 """
 
-import csv
-import io
 import sys
-from pathlib import Path
 from typing import Any
 
 import cutlayer as cl
-from cutlayer.files import write_text
+from benchmarks.results import RESULTS, write_table
 from cutlayer.models import named
 from cutlayer.report.plots import reconstructions
 
 SEEDS = range(3)
-RESULTS = Path(__file__).parent.parent / "results"
 
 
 def label_scores() -> list[dict[str, Any]]:
@@ -90,11 +86,7 @@ def say(text: str) -> None:
 def main() -> None:
     """Run everything and write one table."""
     rows = label_scores() + completion() + inversion()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(RESULTS / "first-findings.csv", text.getvalue())
+    write_table("first-findings.csv", "first_findings", rows)
     for row in rows:
         print(*(row[key] for key in ("task", "defence", "metric", "value", "baseline", "attack")))
 

@@ -1,6 +1,6 @@
 """What hides labels from a feature party, and what it costs: ours, what exists, and what failed.
 
-    CUTLAYER_DATA=... python benchmarks/label_defences.py [dataset ...]
+    CUTLAYER_DATA=... python -m benchmarks.label_defences [dataset ...]
 
 writes results/label-defences.csv: per dataset, defence and seed the model's test accuracy, what each attack makes of
 the training labels, and the baseline (own columns and the same 40 labels). Datasets that are named replace their own
@@ -21,46 +21,34 @@ squared error of decoder, the label party's attack on columns, beside the best g
 docs/explanation-labels.md is printed at the end.
 """
 
-import csv
-import io
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from torch import Generator, Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 import cutlayer as cl
-from cutlayer.attack import Attack, Form, Guess
-from cutlayer.attacks.gradient_clusters import Epoch, GradientClusters, directions, fit
+from benchmarks.label_denoising import denoised
+from benchmarks.label_ideas import Alone, FewRows, Groups, OneLine, Pooled, Smooth
+from benchmarks.results import markdown, read_table, write_table
+from cutlayer.attack import Attack, Guess
+from cutlayer.attacks.gradient_clusters import GradientClusters
 from cutlayer.attacks.tools.reading import predicted
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.auditing.secret import secret_of
 from cutlayer.data.task import Task
-from cutlayer.defence import Defence, Local, Place, Role, Setting
-from cutlayer.files import write_text
+from cutlayer.defence import Defence
 from cutlayer.finding import Finding
 from cutlayer.judge import grant
-from cutlayer.message import Kind
 from cutlayer.models import named
 from cutlayer.models.defaults import default_top
-from cutlayer.rng import Stream, generator
+from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.transcript import Keep, Policy
-from cutlayer.view import View
 
-RESULTS = Path(__file__).parent.parent / "results" / "label-defences.csv"
+RESULTS = "label-defences.csv"
 SEEDS, KNOWN, BATCH, SEEN = range(3, 6), 40, 64, 5
-MANY = 100  # columns, of which trees alone are taught: for speed
 #: Options of the dataset, epochs and learning rate.
 TASKS: dict[str, tuple[dict[str, Any], int, float]] = {
     "sensorless": ({}, 30, 5e-3),
@@ -80,83 +68,6 @@ COLUMNS = (
     "dataset", "defence", "seed", "accuracy", "baseline", "leakage", "clusters_first", "clusters_fused",
     "clusters_pooled", "completion", "denoised", "direction_auc", "columns_error", "columns_baseline", "notes",
 )  # fmt: skip
-
-
-class OnGradients(Defence):
-    """What failed: change gradients before they are sent."""
-
-    def protect(self, payload: Tensor, local: Local) -> Tensor:
-        """Change gradients; leave everything else alone."""
-        return self.change(payload, local) if local.place is Place.GRADIENT else payload
-
-    def change(self, payload: Tensor, local: Local) -> Tensor:
-        """What to send instead."""
-        raise NotImplementedError
-
-
-class Groups(OnGradients):
-    """Every row gets the mean gradient of a random group of its batch."""
-
-    def __init__(self, *, size: int = 4) -> None:
-        self.size = size
-
-    def change(self, payload: Tensor, local: Local) -> Tensor:
-        """Average within groups that are drawn anew."""
-        order = torch.randperm(len(payload), generator=local.rng)
-        sent = torch.empty_like(payload)
-        for group in order.split(self.size):
-            sent[group] = payload[group].mean(dim=0)
-        return sent
-
-
-class OneLine(OnGradients):
-    """All gradients are projected to one line, drawn once."""
-
-    def change(self, payload: Tensor, local: Local) -> Tensor:
-        """Keep the part along the line."""
-        line = torch.randn(payload.shape[1], generator=generator(local.private_seed, "line"))
-        line = line / line.norm()
-        return torch.outer(payload @ line, line)
-
-
-class FewRows(OnGradients):
-    """A tenth of the rows, always the same, get their gradient; the others get zeros."""
-
-    def change(self, payload: Tensor, local: Local) -> Tensor:
-        """Silence most rows."""
-        drawn = torch.rand(10**6, generator=generator(local.private_seed, "few"))[local.rows]
-        return payload * (drawn < 0.1)[:, None]
-
-
-class Smooth(Defence):
-    """Labels are smoothed: a tenth of the weight is on the true class, the rest is spread over all."""
-
-    def labels(self, labels: Tensor, setting: Setting) -> Tensor:
-        """Weights per class."""
-        if setting.role is not Role.LABEL_PARTY:
-            return labels
-        return 0.1 * one_hot(labels, setting.classes).float() + 0.9 / setting.classes
-
-
-class Alone(Defence):
-    """A yardstick: embeddings of zero, so that the label party is left with its own columns."""
-
-    def protect(self, payload: Tensor, local: Local) -> Tensor:
-        """Send nothing."""
-        return payload * 0 if local.place is Place.EMBEDDING else payload
-
-
-class Pooled(GradientClusters):
-    """Gradient clusters with the same components in all epochs: fewer to learn, which helps where there is noise."""
-
-    def run(self, view: View, rng: Generator) -> Guess:
-        """Take all epochs for one."""
-        rows, gradients, _ = view.channel(Kind.GRADIENT, peer=view.attacker).read()
-        kept, place = torch.unique(rows, return_inverse=True)
-        seed = int(torch.randint(2**31, (), generator=rng))
-        seen = Epoch(directions(gradients.flatten(1).double().numpy()), place.numpy())
-        best = fit([seen], self._prior(view, kept, seed), seed)
-        return Guess(kept, torch.from_numpy(best.argmax(axis=1)), Form.CLASSES)
 
 
 def cases() -> dict[str, list[Defence]]:
@@ -184,24 +95,24 @@ WITH_HEAD = ("label-dp", "dp-sgd:where=logits", "a tenth")
 
 def attacks(classes: int) -> dict[str, Attack]:
     """The library's attacks."""
-    found: dict[str, Attack] = {
+    tried: dict[str, Attack] = {
         "clusters_first": GradientClusters(labels=KNOWN, epochs=1),
         "clusters_fused": GradientClusters(labels=KNOWN),
         "clusters_pooled": Pooled(labels=KNOWN),
         "completion": cl.attacks.ModelCompletion(labels=KNOWN),
     }
-    return found | ({"direction_auc": cl.attacks.DirectionScore(positives=5)} if classes == 2 else {})
+    return tried | ({"direction_auc": cl.attacks.DirectionScore(positives=5)} if classes == 2 else {})
 
 
 def make_run(task: Task, defences: list[Defence], seed: int) -> Run:
     """Train, and keep what the attacker is to see."""
     _, epochs, rate = TASKS[task.name]
     steps = -(-len(task.train) // BATCH)
-    seen = {*range(steps), *range((epochs - SEEN + 1) * steps, epochs * steps)}
+    kept = {*range(steps), *range((epochs - SEEN + 1) * steps, epochs * steps)}
     options: dict[str, Any] = {"bottoms": named.bottom("mlp:hidden=64")} if task.name == "mnist" else {}
     recipe = cl.Recipe(epochs=epochs, batch_size=BATCH, lr=rate)
     return cl.train(
-        task, defences=defences, seed=seed, recipe=recipe, keep=Keep(Policy.STEPS, frozenset(seen)), **options
+        task, defences=defences, seed=seed, recipe=recipe, keep=Keep(Policy.STEPS, frozenset(kept)), **options
     )
 
 
@@ -214,49 +125,17 @@ def measure(task: Task, case: str, defences: list[Defence], seed: int) -> list[d
         if isinstance(attack, GradientClusters):
             guesses.append(guess)
 
-    found = attack_run(run, list(tried.values()), seed=seed, on_guess=keep)
+    findings = attack_run(run, list(tried.values()), seed=seed, on_guess=keep)
     row: dict[str, Any] = {"dataset": task.name, "defence": case, "seed": seed, "accuracy": run.metrics["accuracy"]}
-    row |= {name: finding.value for name, finding in zip(tried, found, strict=True)}
-    told = grant(tried["clusters_first"].asks, run.view(task.feature_parties[0]), secret_of(run), seed).labels
-    assert told is not None
-    row |= {"baseline": found[0].baseline, "denoised": max(denoised(task, guess, told.rows) for guess in guesses)}
+    row |= {name: finding.value for name, finding in zip(tried, findings, strict=True)}
+    known = grant(tried["clusters_first"].asks, run.view(task.feature_parties[0]), secret_of(run), seed).labels
+    assert known is not None
+    row |= {"baseline": findings[0].baseline, "denoised": max(denoised(task, guess, known.rows) for guess in guesses)}
     row["leakage"] = max(row[k] for k in row if k.startswith("clusters") or k in ("completion", "denoised"))
     row["notes"] = "; ".join(run.notes())
     if not case.startswith(WITH_HEAD):
         return [row]
     return [row, row | {"defence": f"{case}, private head", "accuracy": private_head(run, seed)}]
-
-
-def denoised(task: Task, guess: Guess, told: Tensor) -> float:
-    """How often own columns and guesses together are right, at the best weight of the guess."""
-    values = task.features[task.feature_parties[0]].values.index_select(0, guess.rows)
-    own, truth = values.to_dense().flatten(1).numpy(), task.labels[guess.rows].numpy()
-    said, fresh = guess.values.numpy(), ~torch.isin(guess.rows, told).numpy()
-    if len(np.unique(said)) < 2:
-        return 0.0
-    scores = []
-    for learner in (_trees, _line) if own.shape[1] < MANY else (_trees,):
-        chance = np.log(out_of_fold(learner, own, said, len(task.classes)) + 1e-3)
-        votes = np.eye(len(task.classes))[said]
-        scores += [((chance + w * votes).argmax(axis=1) == truth)[fresh].mean() for w in (0, 0.5, 1, 2, 3)]
-    return float(max(scores))
-
-
-def out_of_fold(learner: Callable[[], Any], own: NDArray[Any], said: NDArray[Any], classes: int) -> NDArray[Any]:
-    """Chances of every class for every row, from a learner that did not see the row."""
-    chances = np.zeros((len(said), classes))
-    for some, rest in KFold(3, shuffle=True, random_state=0).split(own):
-        model = learner().fit(own[some], said[some])
-        chances[np.ix_(rest, model.classes_)] = model.predict_proba(own[rest])
-    return chances
-
-
-def _trees() -> Any:
-    return ExtraTreesClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1)
-
-
-def _line() -> Any:
-    return make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=200))
 
 
 def private_head(run: Run, seed: int) -> float:
@@ -293,9 +172,9 @@ def unattacked(name: str) -> list[dict[str, Any]]:
         for seed in SEEDS:
             run = make_run(task, defences, seed)
             row = {"dataset": name, "defence": case, "seed": seed, "accuracy": run.metrics["accuracy"]}
-            found = attack_run(run, [cl.attacks.Decoder(pairs=500)], seed=seed)[0]
-            rows.append(row | {"columns_error": found.value, "columns_baseline": found.baseline})
-        print(name, case, f"{row['accuracy']:.3f} {found.value:.4f}", file=sys.stderr, flush=True)
+            finding = attack_run(run, [cl.attacks.Decoder(pairs=500)], seed=seed)[0]
+            rows.append(row | {"columns_error": finding.value, "columns_baseline": finding.baseline})
+        print(name, case, f"{row['accuracy']:.3f} {finding.value:.4f}", file=sys.stderr, flush=True)
     return rows
 
 
@@ -316,34 +195,25 @@ def table(rows: list[dict[str, Any]]) -> str:
     names = [name for name in TASKS if any(row["dataset"] == name for row in rows)]
     cells: dict[str, dict[str, str]] = {"nothing but own columns and 40 labels": {}}
     for name in names:
-        here = [row for row in rows if row["dataset"] == name]
-        silent = [row for row in here if row["defence"] == "self-taught:teach=nothing"]
+        measured = [row for row in rows if row["dataset"] == name]
+        silent = [row for row in measured if row["defence"] == "self-taught:teach=nothing"]
         floor = {str(row["seed"]): max(float(row["baseline"]), float(row["leakage"])) for row in silent}
         cells["nothing but own columns and 40 labels"][name] = f"{np.mean(list(floor.values())):.2f}"
-        for case in dict.fromkeys(row["defence"] for row in here):
-            same = [row for row in here if row["defence"] == case]
+        for case in dict.fromkeys(row["defence"] for row in measured):
+            same = [row for row in measured if row["defence"] == case]
             accuracy = np.mean([float(row["accuracy"]) for row in same])
             excess = np.mean([max(0.0, float(row["leakage"]) - floor[str(row["seed"])]) for row in same])
             cells.setdefault(case, {})[name] = f"{accuracy:.3f}, +{100 * excess:.0f}"
-    lines = [["", *names], ["---"] * (len(names) + 1)]
-    lines += [[case, *(found.get(name, "") for name in names)] for case, found in cells.items()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown(["", *names], ([case, *(row.get(name, "") for name in names)] for case, row in cells.items()))
 
 
 def main(chosen: list[str]) -> None:
     """Measure, and write the rows of these datasets beside those of the others."""
     torch.set_num_threads(1)
-    rows: list[dict[str, Any]] = []
-    if RESULTS.exists():
-        lines = RESULTS.read_text().splitlines()
-        rows = [row for row in csv.DictReader(lines[1:]) if row["dataset"] not in chosen]
+    rows: list[dict[str, Any]] = [row for row in read_table(RESULTS) if row["dataset"] not in chosen]
     for name in chosen:
         rows += unattacked(name) if name in MORE else attacked(name)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, COLUMNS, restval="")
-        writer.writeheader()
-        writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-        write_text(RESULTS, f"# python benchmarks/label_defences.py\n{text.getvalue()}")
+        write_table(RESULTS, "label_defences", rows, COLUMNS)
     print(table(rows))
 
 

@@ -13,18 +13,17 @@ import os
 import time
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.results import RESULTS
 from cutlayer.defence import Local, Place
 from cutlayer.defences.marvell import Marvell, solve
 from cutlayer.files import write_text
 from cutlayer.rng import generator, normal_like
 from cutlayer.training import using_threads
 
-RESULTS = Path(__file__).parent.parent / "results"
 INSTANCES, ROWS, WIDTHS, TURNS = 1_000, 1_024, (16, 64), 500
 
 

@@ -6,23 +6,18 @@ and lets an attacker guess 1, 4 and 16 times and keep the guess with the lowest 
 attacks, in results/passport-guesses.csv.
 """
 
-import csv
 from collections.abc import Iterator
-from io import StringIO
-from pathlib import Path
 
 from rich.progress import track
 
+from benchmarks.results import write_table
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.files import write_text
 from cutlayer.papers.fedadob import tables as fedadob
 from cutlayer.papers.fedadob_horizontal import tables as fedadob_horizontal
 from cutlayer.papers.job import Job
 from cutlayer.settings import read_attacks
 from cutlayer.training import using_threads
 
-FILE = Path(__file__).parents[1] / "results/passport-guesses.csv"
-COMMAND = "python -m benchmarks.passport_guesses"
 MEANS = (2, 10, 50)
 GUESSES = (1, 4, 16)
 SEEDS = range(4)
@@ -45,8 +40,8 @@ def rows() -> Iterator[dict[str, object]]:
         run = unit.train(unit.task())
         for guesses in GUESSES:
             attack = read_attacks([f"passport-inversion:{SEARCH},assume=guess,restarts={guesses}"])
-            found = [finding for seed in SEEDS for finding in attack_run(run, attack, seed=seed)]
-            errors = [finding.value for finding in found]
+            findings = [finding for seed in SEEDS for finding in attack_run(run, attack, seed=seed)]
+            errors = [finding.value for finding in findings]
             yield {
                 "learning": learning,
                 "mean range": mean,
@@ -54,21 +49,17 @@ def rows() -> Iterator[dict[str, object]]:
                 "error": round(sum(errors) / len(errors), 4),
                 "least": round(min(errors), 4),
                 "largest": round(max(errors), 4),
-                "mean picture": round(found[0].baseline, 4),
+                "mean picture": round(findings[0].baseline, 4),
             }
 
 
 def main() -> None:
     """Run, and write the table."""
     with using_threads(1):
-        made = list(rows())
-    text = StringIO(f"# {COMMAND}\n")
-    text.seek(0, 2)
-    writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
-    write_text(FILE, text.getvalue())
-    print(text.getvalue(), end="")
+        table = list(rows())
+    write_table("passport-guesses.csv", "passport_guesses", table)
+    for row in table:
+        print(row)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What keeps two-valued columns from being read off the sums that secure-sum opens (attack-3), and what it costs.
 
-    CUTLAYER_DATA=... python benchmarks/sfa_remedies.py [dataset ...]
+    CUTLAYER_DATA=... python -m benchmarks.sfa_remedies [dataset ...]
 
 writes results/sfa/remedies.csv: per dataset, remedy and attack the model's accuracy and AUC on the test rows (mean
 over two seeds) and what the attack makes of the feature party's two-valued columns (first seed), beside always
@@ -13,12 +13,9 @@ to what the label party's own columns say.
 Deeper bottoms are the feature party's only; the label party's stays linear.
 """
 
-import csv
-import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,13 +23,13 @@ import torch
 from torch import Tensor, nn
 
 import cutlayer as cl
+from benchmarks.results import read_table, write_table
 from cutlayer.attacks.tools.binary.visible import entered
 from cutlayer.auditing.secret import secret_of
 from cutlayer.blocks.sign import sign
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
-from cutlayer.files import write_text
 from cutlayer.finding import Finding
 from cutlayer.judge import judge
 from cutlayer.message import Batch, Kind, Message, Phase
@@ -44,7 +41,7 @@ from cutlayer.training import using_threads
 from cutlayer.transcript import Transcript
 from cutlayer.view import View
 
-RESULTS = Path(__file__).parent.parent / "results" / "sfa" / "remedies.csv"
+RESULTS = "sfa/remedies.csv"
 SEEDS, EPOCHS, BATCH, LIMIT = range(2), 4, 128, 10_000
 #: Width of the cut and hidden layers after it, as in the binary-reconstruction paper.
 SHAPES = {"bank": (60, "30-10"), "credit": (100, "50-20"), "mushroom": (300, "200-100")}
@@ -83,30 +80,30 @@ class Remedy:
 
 def remedies(columns: int, width: int) -> dict[str, Remedy]:
     """Every case by its name; `columns` are the feature party's."""
-    found = {"none": Remedy(width), "wider cut": Remedy(2 * width)}
+    cases = {"none": Remedy(width), "wider cut": Remedy(2 * width)}
     for narrow in (columns, columns - 1, columns // 2, 2):
-        found[f"cut of {narrow} for {columns} columns"] = Remedy(narrow)
+        cases[f"cut of {narrow} for {columns} columns"] = Remedy(narrow)
     for curve in ("relu", "tanh"):
-        found[f"hidden layer, {curve}"] = Remedy(width, f"mlp:hidden={width},activation={curve}")
-    found["two hidden layers, relu"] = Remedy(width, f"mlp:hidden={width}-{width}")
+        cases[f"hidden layer, {curve}"] = Remedy(width, f"mlp:hidden={width},activation={curve}")
+    cases["two hidden layers, relu"] = Remedy(width, f"mlp:hidden={width}-{width}")
     spelled = [f"gaussian-noise:std={std}" for std in (0.1, 0.3, 1.0, 3.0)]
     spelled += ["masquerade", *(f"column-noise:flip={flip}" for flip in (0.1, 0.25, 0.5))]
     for spelling in spelled:
-        found[spelling] = Remedy(width, "linear", read_defences([spelling]))
+        cases[spelling] = Remedy(width, "linear", read_defences([spelling]))
     for bits in (16, width):
-        found[f"signs, {bits} bits"] = Remedy(bits, "linear", (Signs(bits=bits),))
-    return found
+        cases[f"signs, {bits} bits"] = Remedy(bits, "linear", (Signs(bits=bits),))
+    return cases
 
 
 def bottoms(task: Task, spelling: str) -> Callable[[Features, int], nn.Module]:
     """The remedy's bottom for the feature party, a linear one for the label party (told apart by their columns)."""
     own = task.features[task.label_party].values.shape[1]
 
-    def made(features: Features, width: int) -> nn.Module:
+    def make(features: Features, width: int) -> nn.Module:
         name = "linear" if features.values.shape[1] == own else spelling
         return named.bottom(name)(features, width)
 
-    return made
+    return make
 
 
 def make_run(task: Task, remedy: Remedy, seed: int) -> Run:
@@ -146,7 +143,7 @@ def findings(run: Run) -> list[dict[str, Any]]:
 
     with using_threads(1):
         right, control = judged(view), judged(silent(view))
-    return [_row(one, other) for one, other in zip(right, control, strict=True)]
+    return [_row(finding, without) for finding, without in zip(right, control, strict=True)]
 
 
 def _row(finding: Finding, control: Finding) -> dict[str, Any]:
@@ -159,29 +156,18 @@ def measure(name: str) -> None:
     """All remedies on one dataset; what is known is written after each."""
     task = getattr(cl.data, name)(limit=LIMIT)
     columns = task.features[task.feature_parties[0]].values.shape[1]
+    others = [row for row in read_table(RESULTS) if row["dataset"] != name]
     rows: list[dict[str, Any]] = []
     for case, remedy in remedies(columns, SHAPES[name][0]).items():
         runs = [make_run(task, remedy, seed) for seed in SEEDS]
         model = {score: float(np.mean([run.metrics[score] for run in runs])) for score in ("accuracy", "auc")}
-        said = {"dataset": name, "remedy": case, "width": remedy.width, **model}
-        rows += [said | row for row in findings(runs[0])]
-        write(name, rows)
+        setup = {"dataset": name, "remedy": case, "width": remedy.width, **model}
+        rows += [setup | row for row in findings(runs[0])]
+        write_table(RESULTS, "sfa_remedies", [*others, *rows], FIELDS)
         for row in rows[-len(ATTACKS) :]:
             exact = f"{row.get('exact', '-')} of {row.get('columns', '-')} exact, {row.get('claimed', '-')} claimed"
             score = f"{row['column_accuracy']:.4f} ({row['silent']:.4f} silent)"
             print(f"{name}, {case}: AUC {row['auc']:.4f}; {row['attack']}: {exact}, {score}", file=sys.stderr)
-
-
-def write(name: str, rows: list[dict[str, Any]]) -> None:
-    """Put the rows of one dataset beside those of the others."""
-    kept = list(csv.DictReader(RESULTS.open())) if RESULTS.exists() else []
-    text = io.StringIO()
-    writer = csv.DictWriter(text, FIELDS, restval="")
-    writer.writeheader()
-    for row in [*(row for row in kept if row["dataset"] != name), *rows]:
-        writer.writerow({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()})
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    write_text(RESULTS, text.getvalue())
 
 
 if __name__ == "__main__":

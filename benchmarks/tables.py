@@ -1,4 +1,4 @@
-"""Fill the tables of the pages about papers from results/: `python benchmarks/tables.py hashvfl`.
+"""Fill the tables of the pages about papers from results/: `python -m benchmarks.tables hashvfl`.
 
 A table stands between `<!-- table N: dataset, dataset -->` and `<!-- end -->`. Ours comes first, with the
 half-width of its 95% interval where there are several seeds, the paper's value in brackets. What follows
@@ -6,18 +6,16 @@ a semicolon after the datasets chooses the methods whose names contain it. `<!--
 shows columns of a file of results as they are.
 """
 
-import csv
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import pictures  # type: ignore[import-not-found]  # beside this script
-
+from benchmarks import pictures
+from benchmarks.results import ROOT, markdown, read_table
 from cutlayer.files import write_text
 from cutlayer.papers.reproduce import reproduce, save
 
-ROOT = Path(__file__).parent.parent
 PAGES = {  # seeds, page, and what else the command says
     "hashvfl": (5, "hashing", " (mnist, cifar10: with --device cuda)"),
     "binary": (3, "binary-columns", ""),
@@ -60,7 +58,7 @@ def narrow(head: list[str], lines: list[list[str]]) -> str:
             chosen = slice(start, start + count)
             kept = [[*line[:2], *line[chosen]] for line in lines if any(line[chosen])]
             top = [*head[:2], *head[chosen]]
-            parts.append("\n".join("| " + " | ".join(cells) + " |" for cells in (top, ["---"] * len(top), *kept)))
+            parts.append(markdown(top, kept))
         text = "\n\n".join(parts)
         if max(map(len, text.splitlines())) <= WIDEST:
             break
@@ -80,9 +78,8 @@ def fill(page: Path, results: dict[str, list[dict[str, Any]]]) -> None:
 
     def listed(match: re.Match[str]) -> str:
         columns = [column.strip() for column in match[2].split(",")]
-        with (ROOT / match[1]).open(newline="") as file:
-            lines = [[row[column] for column in columns] for row in csv.DictReader(file)]
-        text = "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *lines))
+        rows = read_table(match[1].removeprefix("results/"))
+        text = markdown(columns, ([row[column] for column in columns] for row in rows))
         return f"<!-- csv {match[1]}: {match[2]} -->\n\n{text}\n\n<!-- end -->"
 
     text = re.sub(r"<!-- table ([^:]+): ([^>]*?) -->.*?<!-- end -->", filled, page.read_text(), flags=re.S)

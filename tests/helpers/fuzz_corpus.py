@@ -76,7 +76,11 @@ def small_parts() -> Iterator[None]:
 
 @small_parts()
 def corpus(keys: dict[str, Identity]) -> list[bytes]:
-    """Valid inputs: openings, notes on every topic, and messages of every kind, type, spelling and phase."""
+    """All valid inputs."""
+    return [*_openings(keys), *_notes(), *_messages(keys)]
+
+
+def _openings(keys: dict[str, Identity]) -> list[bytes]:
     hello = Hello("shop", "0" * 32, "1" * 32, 3, json.dumps(MANIFEST), "2" * 32)
     welcome = Welcome("1" * 32, True, 3)
     signature = keys["bank"].sign(welcome_statement(hello, welcome, "bank")).hex()
@@ -86,8 +90,11 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
         welcome,
         Welcome("1" * 32, False, 0, keys["bank"].shown.decode(), signature),
     ]
-    inputs = [join([opening_packet(opening).to_bytes()]) for opening in openings]
-    inputs.append(join([refusal_packet(["lr: here 1, at bank 2"]).to_bytes()]))
+    packets = [*map(opening_packet, openings), refusal_packet(["lr: here 1, at bank 2"])]
+    return [join([packet.to_bytes()]) for packet in packets]
+
+
+def _notes() -> list[bytes]:
     notes = {
         "regroup": {},
         "state": {"steps": [200, 400], "aligned": None},
@@ -101,9 +108,12 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
         "bye": {},
         "stopped": {"why": "RunError"},
     }
-    for number, (topic, facts) in enumerate(notes.items(), start=1):
-        packet = note(topic, json.dumps(facts))._replace(number=number, generation=1)
-        inputs.append(join([packet.to_bytes()]))
+    packets = [note(topic, json.dumps(facts)) for topic, facts in notes.items()]
+    numbered = [packet._replace(number=number, generation=1) for number, packet in enumerate(packets, start=1)]
+    return [join([packet.to_bytes()]) for packet in numbered]
+
+
+def _messages(keys: dict[str, Identity]) -> list[bytes]:
     whole, real = torch.arange(32, dtype=torch.int64).view(8, 4), torch.linspace(-1, 1, 32).view(8, 4)
     octets = torch.arange(96, dtype=torch.uint8)
     plain = [
@@ -121,9 +131,11 @@ def corpus(keys: dict[str, Identity]) -> list[bytes]:
         (Kind.POINTS, octets.view(3, 32), Encoding.PLAIN),
         (Kind.POINTS, octets[:0].view(0, 32), Encoding.PLAIN),
     ]
-    for sender, receiver in (("shop", "bank"), ("bank", "cafe")):
-        for phase in Phase:
-            for kind, payload, encoding in plain:
-                inputs.append(_sent(Message(Batch(7, phase, octets[:0]), sender, receiver, kind, payload, encoding)))
+    inputs = [
+        _sent(Message(Batch(7, phase, octets[:0]), sender, receiver, kind, payload, encoding))
+        for sender, receiver in (("shop", "bank"), ("bank", "cafe"))
+        for phase in Phase
+        for kind, payload, encoding in plain
+    ]
     relayed = Message(Batch(0, Phase.ALIGN, octets[:0]), "shop", "cafe", Kind.SETUP, octets[:32], Encoding.PLAIN)
     return [*inputs, _sent(relayed), _sent(relayed, keys["shop"])]

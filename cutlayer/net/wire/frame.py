@@ -170,9 +170,8 @@ class Decoder:
         if len(parts) < checked.parts:
             self._unfinished[checked.sender] = (header, step), parts
             return None
-        return ReceivedMessage(
-            checked, step, _numbers(checked, bytearray().join(parts))
-        )  # the only copy: the tensor's own memory
+        data = bytearray().join(parts)  # the only copy: the tensor's own memory
+        return ReceivedMessage(checked, step, _numbers(checked, data))
 
     def _check(self, tensor: Any) -> MessageHeader:
         """Refuse what the manifest does not allow, judging by the header."""
@@ -191,14 +190,7 @@ class Decoder:
             raise ProtocolError(
                 f"Expected at most {CAPS[kind] // MEBI} MiB of {kind.value} from {tensor.sender}, got more."
             )
-        if kind in (Kind.SETUP, Kind.CIPHER, Kind.POINTS):
-            fits = dtype in (torch.uint8, torch.int64) and 1 <= len(shape) <= 2
-        elif kind is Kind.SHARE:
-            fits = dtype in (torch.int64, torch.float64) and len(shape) == 2
-        else:
-            fits = dtype is not torch.uint8 and shape[1:] == allowed.shape.get(tensor.sender, shape[1:])
-            fits = fits and 0 < (shape[0] if shape else 0) <= allowed.rows
-        if not fits:
+        if not self._fits(tensor.sender, kind, dtype, shape):
             raise ProtocolError(f"Expected {kind.value} from {tensor.sender} as the manifest says, got shape {shape}.")
         encoding = ENCODINGS[tensor.spelling]
         size = _bytes(prod(shape), dtype, encoding)
@@ -209,6 +201,16 @@ class Decoder:
         return MessageHeader(
             tensor.sender, tensor.receiver, phase, kind, dtype, encoding, shape, tensor.parts, size, wire_dtype
         )
+
+    def _fits(self, sender: str, kind: Kind, dtype: torch.dtype, shape: Shape) -> bool:
+        """Whether a kind of message may have this type and shape."""
+        if kind in (Kind.SETUP, Kind.CIPHER, Kind.POINTS):
+            return dtype in (torch.uint8, torch.int64) and 1 <= len(shape) <= 2
+        if kind is Kind.SHARE:
+            return dtype in (torch.int64, torch.float64) and len(shape) == 2
+        rows = shape[0] if shape else 0
+        expected = self.allowed.shape.get(sender, shape[1:])
+        return dtype is not torch.uint8 and shape[1:] == expected and 0 < rows <= self.allowed.rows
 
 
 def _parts(size: int) -> int:

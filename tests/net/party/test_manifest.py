@@ -1,10 +1,9 @@
-"""What all agree on: mistakes that are named, differences that can be read."""
+"""What all agree on: mistakes are named, and the digest covers all of it."""
 
 import pytest
 
 from cutlayer.errors import ConfigError
 from cutlayer.net.party.manifest import manifest_of
-from cutlayer.net.peers.differences import differences
 
 
 def manifest(**settings):
@@ -56,19 +55,6 @@ def test_what_must_be_there_is_asked_for(key):
     del section[key]
     with pytest.raises(ConfigError, match=f"Expected {key} in .run., found none"):
         manifest_of(section)
-
-
-def test_differences_can_be_read():
-    ours = manifest(epochs=30, salt="one", defences=["max-norm"])
-    theirs = manifest(epochs=31, salt="two", bottoms={"shop": "linear"})
-    lines = differences(ours.to_json(), theirs.to_json(), "shop")
-    assert 'bottoms.shop: here "default", at shop "linear"' in lines
-    assert 'defences: here ["max-norm"], at shop []' in lines
-    assert "epochs: here 30, at shop 31" in lines
-    assert [line.partition(":")[0] for line in lines] == ["bottoms.shop", "defences", "epochs", "salt"]
-    assert not any("one" in line or "two" in line for line in lines), "a salt is never shown"
-    assert differences(ours.to_json(), ours.to_json(), "shop") == []
-    assert differences({"a": 1}, {}, "shop") == ['a: here 1, at shop "(nothing)"']
 
 
 def test_the_digest_names_the_whole_manifest():

@@ -1,7 +1,7 @@
 """Accountant: the epsilon that Gaussian noise spends, with and without credit for subsampling.
 
-Whoever knows which rows are in a batch, as every peer does, gets no confusion from subsampling: a row is simply
-released as often as there are epochs, and for that case the answer is exact. Outsiders do not know it, and for
+Subsampling does not confuse a peer, who knows which rows are in a batch: for a peer a row is simply released as often
+as there are epochs, and for that case the answer is exact. Outsiders do not know it, and for
 them there is the usual bound by Renyi divergences of the subsampled Gaussian.
 """
 

@@ -32,8 +32,8 @@ _most = [1 << 16]
 
 def count() -> int:
     """How many cores this process may use."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(here, _most[-1])
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(allowed, _most[-1])
 
 
 @contextmanager
@@ -75,11 +75,11 @@ def spread(
 
     def collect(process: Process, turn: range) -> list[T]:
         assert process.stdout is not None
-        found = [then(number, answer) for number, answer in zip(turn, _frames(process.stdout), strict=False)]
+        answers = [then(number, answer) for number, answer in zip(turn, _frames(process.stdout), strict=False)]
         code = process.wait()
-        if code or len(found) != len(turn):
+        if code or len(answers) != len(turn):
             raise RunError(f"A process that {doing} ended with code {code}; {instead}.")
-        return found
+        return answers
 
     from cutlayer.errors import RunError  # not above: a process that runs this file has no such package yet
 
@@ -98,16 +98,16 @@ def spread(
                 started.append(stack.enter_context(process))
             fed = [threads.submit(feed, *pair) for pair in zip(started, turns, strict=True)]
             collected = [threads.submit(collect, *pair) for pair in zip(started, turns, strict=True)]
-            both: list[Future[Any]] = [*fed, *collected]
-            for future in wait(both, return_when=FIRST_EXCEPTION).done:
+            futures: list[Future[Any]] = [*fed, *collected]
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
-            found = [future.result() for future in collected]
+            answers = [future.result() for future in collected]
         except OSError as error:
             raise RunError(f"A process that {doing} did not start ({error.strerror}); {instead}.") from error
         finally:
             for process in started:
                 process.kill()
-    return [found[number % len(turns)][number // len(turns)] for number in range(jobs)]
+    return [answers[number % len(turns)][number // len(turns)] for number in range(jobs)]
 
 
 def _write(pipe: IO[bytes], frame: bytes) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cutlayer.blocks import cores
 from cutlayer.crypto import bodies, layout
 from cutlayer.crypto.context import N, context_of
-from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
+from cutlayer.crypto.envelope import NO_SOURCE, CipherForm, Envelope, MatrixSource, identify, key_named, unwrap
 from cutlayer.crypto.flood import flood
 from cutlayer.crypto.noisy import Noisy
 from cutlayer.crypto.packing import Packing
@@ -38,24 +38,26 @@ class BfvPublicKey(PublicKey):
     def __init__(self, ring: Ring, words: Words) -> None:
         self.ring, self._context = ring, context_of(ring.bits)
         ctx = self._context
-        self._body = bodies.write_polynomials(words, ctx.primes[Form.KEY])
+        self._body = bodies.write_polynomials(words, ctx.primes[CipherForm.KEY])
         self.parameters, self.key_id = ctx.parameters, identify(ctx.parameters, self._body)
-        self._key = ctx.context.from_public_str(ctx.prefix[Form.KEY] + words.tobytes())
+        self._key = ctx.context.from_public_str(ctx.prefix[CipherForm.KEY] + words.tobytes())
         self._encryptor = ctx.seal.Encryptor(ctx.context, self._key)
 
     def to_bytes(self) -> bytes:
         """The bytes that cross: 0.46 MB."""
-        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body)).wrap(self._body)
+        return Envelope(CipherForm.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body)).wrap(
+            self._body
+        )
 
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
         ctx, results = self._context, []
         packing = ctx.packing(encrypted.source)
         pieces = list(rows.chunks(packing.capacity))
-        for number, (some, span, places) in enumerate(packing.chunks(rows.shape[0])):
+        for number, (lines, span, places) in enumerate(packing.chunks(rows.shape[0])):
             block, piece = divmod(number, len(pieces))
             operands = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
             cover = self.ring.uniform((N,))
-            cover[places] = mask[some, span]
+            cover[places] = mask[lines, span]
             product = self._product(pieces[piece], packing, operands)
             ctx.evaluator.add_plain_inplace(product, ctx.plain(cover.view(np.uint64)))
             if sanitise:
@@ -89,22 +91,24 @@ class BfvPublicKey(PublicKey):
                 f"{amplified.bit_length()} bits; use fewer rows at once or a smaller fraction."
             )
         ctx.evaluator.add_inplace(product, self._encryptor.encrypt_zero())
-        drown = np.zeros((2, len(ctx.primes[Form.OPERAND]), N), np.uint64)
-        drown[0] = flood(ctx.flood_bits, ctx.primes[Form.OPERAND], N)
+        drown = np.zeros((2, len(ctx.primes[CipherForm.OPERAND]), N), np.uint64)
+        drown[0] = flood(ctx.flood_bits, ctx.primes[CipherForm.OPERAND], N)
         ctx.evaluator.add_inplace(product, ctx.cipher(ctx.first_prefix, drown))
 
-    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
-        if form is Form.OPERAND:
+    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+        if form is CipherForm.OPERAND:
             return bodies.operand_bytes(self._context, source)
         return bodies.result_bytes(self._context, shape[0], source)
 
     def _pack(self, encrypted: Encrypted) -> bytes:
-        if encrypted.form is Form.OPERAND:
+        if encrypted.form is CipherForm.OPERAND:
             return bodies.write_operand(self._context, encrypted.seed, encrypted.parts)
         return bodies.write_result(self._context, encrypted.shape[0], encrypted.source, encrypted.parts)
 
-    def _unpack(self, body: memoryview, form: Form, shape: tuple[int, int], source: Source) -> tuple[list[Any], bytes]:
-        if form is Form.OPERAND:
+    def _unpack(
+        self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
+    ) -> tuple[list[Any], bytes]:
+        if form is CipherForm.OPERAND:
             return bodies.read_operand(self._context, body)
         return bodies.read_result(self._context, body, shape[0], source), b""
 
@@ -116,12 +120,12 @@ class BfvSecretKey(SecretKey):
         self._context = ctx = context_of(ring.bits)
         generator = ctx.seal.KeyGenerator(ctx.context)
         secret, public = generator.secret_key(), generator.create_public_key()
-        words = layout.residues(public.to_string(), len(ctx.primes[Form.KEY]), N)
+        words = layout.residues(public.to_string(), len(ctx.primes[CipherForm.KEY]), N)
         self.public: BfvPublicKey = BfvPublicKey(ring, words)
         self._noisy = Noisy(ring.bits)
         self._decryptor = ctx.seal.Decryptor(ctx.context, secret)
         self._factor = ctx.seal.Plaintext()  # the secret as a factor in NTT form, for `_hide`
-        count = len(ctx.primes[Form.OPERAND]) * N
+        count = len(ctx.primes[CipherForm.OPERAND]) * N
         inside = secret.to_string()[layout.PLAIN_BYTES :][: 8 * count]
         self._factor.load_bytes(ctx.context, layout.plain_prefix(count, ctx.first) + inside)
 
@@ -129,7 +133,7 @@ class BfvSecretKey(SecretKey):
         """Encrypt with the secret key: half of every ciphertext grows from a seed."""
         ctx, (rows, columns) = self._context, self.public.ring.check(matrix).shape
         self.public._check_shape(rows, columns, for_rows + 1)
-        source, seed = Source(rows, columns, for_rows), os.urandom(bodies.SEED_BYTES)
+        source, seed = MatrixSource(rows, columns, for_rows), os.urandom(bodies.SEED_BYTES)
         packing = ctx.packing(source)
         parts: Sequence[Any]
         if cores.count() > 1 and packing.operands >= OPERANDS_ALONE:
@@ -144,31 +148,32 @@ class BfvSecretKey(SecretKey):
                 instead="memory may be short, and on one core (taskset -c 0) there is none",
             )
         else:
-            parts = [self._hide(self._noisy.words(each), seed, i) for i, each in enumerate(packing.operand(matrix))]
-        return Encrypted(self.public, Form.OPERAND, (rows, columns), source, tuple(parts), seed)
+            polynomials = enumerate(packing.operand(matrix))
+            parts = [self._hide(self._noisy.words(polynomial), seed, i) for i, polynomial in polynomials]
+        return Encrypted(self.public, CipherForm.OPERAND, (rows, columns), source, tuple(parts), seed)
 
     def noise_budget(self, encrypted: Encrypted) -> int:
-        """Bits of room left in the noisiest ciphertext; for one's own diagnosis only, never told to a peer."""
+        """Bits of room left in the noisiest ciphertext; for the owner's own diagnosis only, never told to a peer."""
         return min(int(self._decryptor.invariant_noise_budget(part)) for part in encrypted.parts)
 
     def _hide(self, noisy: Words, seed: bytes, index: int) -> Any:
         """From m + e to (m + e - b s, b), where b grows from the seed. Here alone is the secret used."""
-        ctx, primes = self._context, np.array(self._context.primes[Form.OPERAND], np.uint64)[:, None]
+        ctx, primes = self._context, np.array(self._context.primes[CipherForm.OPERAND], np.uint64)[:, None]
         second = ctx.second_half(seed, index)
-        moved = ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([second, second]))
+        moved = ctx.cipher(ctx.prefix[CipherForm.OPERAND], np.stack([second, second]))
         ctx.evaluator.multiply_plain_inplace(moved, self._factor)
         product = layout.residues(moved.to_string(), len(primes), N)[0]
         first = (noisy.reshape(product.shape) + primes - product) % primes
-        return ctx.cipher(ctx.prefix[Form.OPERAND], np.stack([first, second]))
+        return ctx.cipher(ctx.prefix[CipherForm.OPERAND], np.stack([first, second]))
 
     def _open(self, encrypted: Encrypted) -> Residues:
         packing = self._context.packing(encrypted.source)
         parts = [self._coefficients(part) for part in encrypted.parts]
-        if encrypted.form is Form.OPERAND:
+        if encrypted.form is CipherForm.OPERAND:
             return packing.read_operand(parts)
         out = np.empty(encrypted.shape, np.int64)
-        for coefficients, (some, span, places) in zip(parts, packing.chunks(encrypted.shape[0]), strict=True):
-            out[some, span] = coefficients[places]
+        for coefficients, (lines, span, places) in zip(parts, packing.chunks(encrypted.shape[0]), strict=True):
+            out[lines, span] = coefficients[places]
         return out
 
     def _coefficients(self, cipher: Any) -> Residues:
@@ -192,9 +197,9 @@ class Bfv(Scheme):
     def read_key(self, data: bytes | memoryview) -> BfvPublicKey:
         """Read a public key that a peer sent."""
         ctx, named = context_of(self.ring.bits), key_named(data)
-        primes = ctx.primes[Form.KEY]
+        primes = ctx.primes[CipherForm.KEY]
         size = 2 * bodies.polynomial_bytes(primes)
-        body = unwrap(data, Envelope(Form.KEY, ctx.parameters, named, (1, 1), NO_SOURCE, size))
+        body = unwrap(data, Envelope(CipherForm.KEY, ctx.parameters, named, (1, 1), NO_SOURCE, size))
         key = BfvPublicKey(self.ring, bodies.read_polynomials(body, primes))
         if key.key_id != named:
             raise ProtocolError("Expected a public key whose name matches its bytes, got a damaged one.")

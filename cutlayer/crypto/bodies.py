@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlayer.crypto.context import Context, N
-from cutlayer.crypto.envelope import Form, Source
+from cutlayer.crypto.envelope import CipherForm, MatrixSource
 from cutlayer.crypto.layout import from_wire, residues, to_wire, width_of
 
 Words = NDArray[np.uint64]
@@ -40,50 +40,50 @@ def read_polynomials(body: memoryview, primes: Sequence[int]) -> Words:
     return words
 
 
-def operand_bytes(context: Context, source: Source) -> int:
+def operand_bytes(context: Context, source: MatrixSource) -> int:
     """Bytes of an encrypted matrix."""
-    return SEED_BYTES + context.packing(source).operands * polynomial_bytes(context.primes[Form.OPERAND])
+    return SEED_BYTES + context.packing(source).operands * polynomial_bytes(context.primes[CipherForm.OPERAND])
 
 
 def write_operand(context: Context, seed: bytes, parts: Sequence[Any]) -> bytes:
     """The seed, and c0 of every ciphertext."""
-    primes = context.primes[Form.OPERAND]
+    primes = context.primes[CipherForm.OPERAND]
     return seed + b"".join(write_polynomials(residues(part.to_string(), len(primes), N)[:1], primes) for part in parts)
 
 
 def read_operand(context: Context, body: memoryview) -> tuple[list[Any], bytes]:
     """Undo `write_operand`."""
-    primes, seed = context.primes[Form.OPERAND], bytes(body[:SEED_BYTES])
+    primes, seed = context.primes[CipherForm.OPERAND], bytes(body[:SEED_BYTES])
     size, parts = polynomial_bytes(primes), []
     for index, start in enumerate(range(SEED_BYTES, len(body), size)):
         first = read_polynomials(body[start : start + size], primes)
-        both = np.concatenate([first, context.second_half(seed, index)[None]])
-        parts.append(context.cipher(context.prefix[Form.OPERAND], both))
+        words = np.concatenate([first, context.second_half(seed, index)[None]])
+        parts.append(context.cipher(context.prefix[CipherForm.OPERAND], words))
     return parts, seed
 
 
-def result_bytes(context: Context, rows: int, source: Source) -> int:
+def result_bytes(context: Context, rows: int, source: MatrixSource) -> int:
     """Bytes of a masked product."""
-    packing, (prime,) = context.packing(source), context.primes[Form.RESULT]
+    packing, (prime,) = context.packing(source), context.primes[CipherForm.RESULT]
     return (packing.results(rows) * N + rows * source.columns) * width_of(prime)
 
 
-def write_result(context: Context, rows: int, source: Source, parts: Sequence[Any]) -> bytes:
+def write_result(context: Context, rows: int, source: MatrixSource, parts: Sequence[Any]) -> bytes:
     """c1 and the coefficients in use of c0, ciphertext by ciphertext."""
-    (prime,), out = context.primes[Form.RESULT], []
+    (prime,), out = context.primes[CipherForm.RESULT], []
     for part, (_, _, places) in zip(parts, context.packing(source).chunks(rows), strict=True):
         words = residues(part.to_string(), 1, N)[:, 0]
         out += [to_wire(words[1], prime), to_wire(words[0][places], prime)]
     return b"".join(out)
 
 
-def read_result(context: Context, body: memoryview, rows: int, source: Source) -> list[Any]:
+def read_result(context: Context, body: memoryview, rows: int, source: MatrixSource) -> list[Any]:
     """Undo `write_result`; what was not sent is zero."""
-    (prime,), parts, start = context.primes[Form.RESULT], [], 0
+    (prime,), parts, start = context.primes[CipherForm.RESULT], [], 0
     for _, _, places in context.packing(source).chunks(rows):
         stop = start + (N + places.size) * width_of(prime)
         sent, words = from_wire(body[start:stop], prime), np.zeros((2, N), np.uint64)
         words[1], words[0][places] = sent[:N], sent[N:].reshape(places.shape)
-        parts.append(context.cipher(context.prefix[Form.RESULT], words))
+        parts.append(context.cipher(context.prefix[CipherForm.RESULT], words))
         start = stop
     return parts

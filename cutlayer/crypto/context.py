@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutlayer.crypto import layout
-from cutlayer.crypto.envelope import Form, Source, identify
+from cutlayer.crypto.envelope import CipherForm, MatrixSource, identify
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.packing import Packing
 from cutlayer.crypto.parameters import BFV_DEGREE, BFV_OPERAND_CIPHERTEXTS, BFV_SETS, SECURITY_BITS
@@ -34,14 +34,18 @@ class Context:
             raise ConfigError(f"SEAL refuses these parameters at {SECURITY_BITS}-bit security.")
         self.evaluator = seal.Evaluator(self.context)
         key_primes = tuple(int(m.value()) for m in self.context.key_context_data().parms().coeff_modulus())
-        self.primes = {Form.KEY: key_primes, Form.OPERAND: key_primes[:-1], Form.RESULT: key_primes[:1]}
+        self.primes = {
+            CipherForm.KEY: key_primes,
+            CipherForm.OPERAND: key_primes[:-1],
+            CipherForm.RESULT: key_primes[:1],
+        }
         self.first, self.last = self.context.first_parms_id(), self.context.last_parms_id()
         self.parameters = identify("bfv", bits, N, *key_primes)
         key_level = self.context.key_context_data().parms_id()
         self.prefix = {
-            Form.KEY: layout.cipher_prefix(key_level, 4, N, ntt=True),
-            Form.OPERAND: layout.cipher_prefix(self.first, 3, N, ntt=True),
-            Form.RESULT: layout.cipher_prefix(self.last, 1, N, ntt=False),
+            CipherForm.KEY: layout.cipher_prefix(key_level, 4, N, ntt=True),
+            CipherForm.OPERAND: layout.cipher_prefix(self.first, 3, N, ntt=True),
+            CipherForm.RESULT: layout.cipher_prefix(self.last, 1, N, ntt=False),
         }
         self.first_prefix = layout.cipher_prefix(self.first, 3, N, ntt=False)
         self.plain_prefix = layout.plain_prefix(N)
@@ -58,14 +62,14 @@ class Context:
         ciphertext.load_bytes(self.context, prefix + residues.tobytes())
         return ciphertext
 
-    def packing(self, source: Source) -> Packing:
+    def packing(self, source: MatrixSource) -> Packing:
         """Where numbers sit; both parties work it out from the source alone."""
-        weight = len(self.primes[Form.OPERAND]) // len(self.primes[Form.RESULT])
+        weight = len(self.primes[CipherForm.OPERAND]) // len(self.primes[CipherForm.RESULT])
         return Packing.choose(source, N, BFV_OPERAND_CIPHERTEXTS, weight)
 
     def second_half(self, seed: bytes, index: int) -> Words:
         """The random polynomial of an operand's ciphertext `index`, grown from a public seed so as not to cross."""
-        primes = self.primes[Form.OPERAND]
+        primes = self.primes[CipherForm.OPERAND]
         stream = shake_128(seed + index.to_bytes(8, "little")).digest(8 * len(primes) * (N + SPARE))
         out = np.empty((len(primes), N), np.uint64)
         for row, words, prime in zip(out, np.frombuffer(stream, "<u8").reshape(len(primes), -1), primes, strict=True):

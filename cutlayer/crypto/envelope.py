@@ -13,7 +13,7 @@ LAYOUT = struct.Struct(f"<4sB{ID_BYTES}s{ID_BYTES}sIIIIQ")
 LAYOUT_KEY = slice(5 + ID_BYTES, 5 + 2 * ID_BYTES)
 
 
-class Form(Enum):
+class CipherForm(Enum):
     """What a body holds."""
 
     KEY = 1  # a public key
@@ -21,7 +21,11 @@ class Form(Enum):
     RESULT = 3  # a masked product, to be decrypted
 
 
-WORDS = {Form.KEY: "a public key", Form.OPERAND: "an encrypted matrix", Form.RESULT: "an encrypted result"}
+WORDS = {
+    CipherForm.KEY: "a public key",
+    CipherForm.OPERAND: "an encrypted matrix",
+    CipherForm.RESULT: "an encrypted result",
+}
 
 
 def identify(*parts: object) -> bytes:
@@ -34,7 +38,7 @@ def identify(*parts: object) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class MatrixSource:
     """The encrypted matrix that numbers come from: fixes, for both parties, where they sit in ciphertexts.
 
     `for_rows=0` is a matrix to keep; otherwise it will meet so many rows and be replaced by another.
@@ -45,18 +49,18 @@ class Source:
     for_rows: int = 0
 
 
-NO_SOURCE = Source(1, 1)
+NO_SOURCE = MatrixSource(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """What the header says."""
 
-    form: Form
+    form: CipherForm
     parameters: bytes
     key_id: bytes
     shape: tuple[int, int]
-    source: Source
+    source: MatrixSource
     length: int  # bytes of the body
 
     def wrap(self, body: bytes) -> bytes:

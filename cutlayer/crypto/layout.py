@@ -48,9 +48,9 @@ CIPHER_BYTES = len(cipher_prefix(NOWHERE, 1, 1, ntt=False))
 
 def coefficients(plain: bytes, degree: int) -> Words:
     """The coefficients of a serialised plaintext, filled up with zeros to the degree."""
-    found = np.frombuffer(plain, "<u8", offset=PLAIN_BYTES)
+    words = np.frombuffer(plain, "<u8", offset=PLAIN_BYTES)
     out = np.zeros(degree, np.uint64)
-    out[: len(found)] = found
+    out[: len(words)] = words
     return out
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutlayer.crypto import layout
 from cutlayer.crypto.context import N, context_of
-from cutlayer.crypto.envelope import Form
+from cutlayer.crypto.envelope import CipherForm
 
 Words = NDArray[np.uint64]
 
@@ -21,7 +21,7 @@ class Noisy:
 
     def __init__(self, bits: int) -> None:
         self.context = ctx = context_of(bits)
-        count = len(ctx.primes[Form.KEY]) * N
+        count = len(ctx.primes[CipherForm.KEY]) * N
         level = ctx.context.key_context_data().parms_id()
         zeros = ctx.context.from_secret_str(layout.plain_prefix(count, level) + bytes(8 * count))
         self.encryptor = ctx.seal.Encryptor(ctx.context, zeros)
@@ -31,7 +31,7 @@ class Noisy:
         ctx = self.context
         cipher = self.encryptor.encrypt_symmetric(ctx.plain(polynomial))
         ctx.evaluator.transform_to_ntt_inplace(cipher)
-        words: Words = layout.residues(cipher.to_string(), len(ctx.primes[Form.OPERAND]), N)[0]
+        words: Words = layout.residues(cipher.to_string(), len(ctx.primes[CipherForm.OPERAND]), N)[0]
         return words
 
 

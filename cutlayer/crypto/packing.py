@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer.crypto.envelope import Source
+from cutlayer.crypto.envelope import MatrixSource
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError
 
@@ -36,7 +36,7 @@ class Packing:
     group: int = 1
 
     @classmethod
-    def choose(cls, source: Source, degree: int, most: int, weight: int) -> "Packing":
+    def choose(cls, source: MatrixSource, degree: int, most: int, weight: int) -> "Packing":
         """For a matrix to keep, the smallest group that needs at most `most` ciphertexts.
 
         For one that meets `for_rows` rows and is replaced, the group with the least to send both ways,
@@ -46,14 +46,14 @@ class Packing:
         fitting = [packing]
         while (packing := replace(packing, group=2 * packing.group)).group * packing.width <= degree:
             fitting.append(packing)
-        fitting = [some for some in fitting if some.operands <= most]
+        fitting = [option for option in fitting if option.operands <= most]
         if not fitting:
             raise ConfigError(
                 f"Expected a matrix that fits {most} ciphertexts, got shape {(source.rows, source.columns)}."
             )
         if not source.for_rows:
             return fitting[0]
-        return min(fitting, key=lambda some: weight * some.operands + some.results(source.for_rows))
+        return min(fitting, key=lambda option: weight * option.operands + option.results(source.for_rows))
 
     @property
     def blocks(self) -> int:
@@ -96,9 +96,9 @@ class Packing:
     def polynomial(self, matrix: Integers, number: int) -> Words:
         """The polynomial of one ciphertext of the matrix."""
         block, group = divmod(number, self.groups)
-        some = matrix[group * self.group : (group + 1) * self.group, block * self.width : (block + 1) * self.width]
+        cells = matrix[group * self.group : (group + 1) * self.group, block * self.width : (block + 1) * self.width]
         polynomial = np.zeros(self.degree, np.uint64)
-        for index, row in enumerate(some):
+        for index, row in enumerate(cells):
             polynomial[index * self.width : index * self.width + len(row)] = row
         return polynomial
 
@@ -119,18 +119,18 @@ class Packing:
         order = np.argsort(which, kind="stable")
         bounds = np.searchsorted(which[order], np.arange(0, len(present) + AT_ONCE, AT_ONCE))
         for number, (start, stop) in enumerate(pairwise(bounds)):
-            some, groups = order[start:stop], present[number * AT_ONCE : (number + 1) * AT_ONCE]
+            entries, groups = order[start:stop], present[number * AT_ONCE : (number + 1) * AT_ONCE]
             table = np.zeros((len(groups), self.degree // self.run), np.int64)
-            table[which[some] - number * AT_ONCE, place[some]] = chunk.values[held][some]
+            table[which[entries] - number * AT_ONCE, place[entries]] = chunk.values[held][entries]
             yield groups.tolist(), table
 
     def chunks(self, rows: int) -> Iterator[tuple[slice, slice, Integers]]:
         """Of each ciphertext of a product: its rows, its columns, and the coefficients that hold them."""
         for span in self.spans():
             for start in range(0, rows, self.capacity):
-                some = slice(start, min(start + self.capacity, rows))
-                slots = np.arange(some.stop - start) * self.group + self.group - 1
-                yield some, span, slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
+                lines = slice(start, min(start + self.capacity, rows))
+                slots = np.arange(lines.stop - start) * self.group + self.group - 1
+                yield lines, span, slots[:, None] * self.width + np.arange(span.stop - span.start)[None, :]
 
     def read_operand(self, polynomials: list[Integers]) -> Integers:
         """Undo `operand`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutlayer.crypto.envelope import NO_SOURCE, Envelope, Form, Source, identify, key_named, unwrap
+from cutlayer.crypto.envelope import NO_SOURCE, CipherForm, Envelope, MatrixSource, identify, key_named, unwrap
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS, PAILLIER_MOST_BITS, PAILLIER_TEST_BITS, SECURITY_BITS
 from cutlayer.crypto.powers import products, threaded
@@ -49,7 +49,9 @@ class PaillierPublicKey(PublicKey):
 
     def to_bytes(self) -> bytes:
         """The bytes that cross: n."""
-        return Envelope(Form.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body())).wrap(self._body())
+        return Envelope(CipherForm.KEY, self.parameters, self.key_id, (1, 1), NO_SOURCE, len(self._body())).wrap(
+            self._body()
+        )
 
     def slots(self, inner: int) -> Slots:
         """Where numbers sit in a plaintext, for an encrypted matrix of so many rows."""
@@ -74,13 +76,15 @@ class PaillierPublicKey(PublicKey):
         covers = (cover for row in mask for cover in slots.cover(row))
         return threaded(covered, zip(bare, covers, strict=True), self.bits)
 
-    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
+    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
         return shape[0] * self.slots(source.rows).across(shape[1]) * self.part_bytes
 
     def _pack(self, encrypted: Encrypted) -> bytes:
         return b"".join(int(part).to_bytes(self.part_bytes, "little") for part in encrypted.parts)
 
-    def _unpack(self, body: memoryview, form: Form, shape: tuple[int, int], source: Source) -> tuple[list[Any], bytes]:
+    def _unpack(
+        self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
+    ) -> tuple[list[Any], bytes]:
         size, product = self.part_bytes, self._gmp.mpz(1)
         parts = []
         for start in range(0, len(body), size):
@@ -117,7 +121,7 @@ class PaillierSecretKey(SecretKey):
 
         plains = (plain for row in self.public.ring.centred(matrix) for plain in slots.fill(row))
         parts = tuple(threaded(part, plains, self.public.bits))
-        return Encrypted(self.public, Form.OPERAND, (rows, columns), Source(rows, columns, for_rows), parts)
+        return Encrypted(self.public, CipherForm.OPERAND, (rows, columns), MatrixSource(rows, columns, for_rows), parts)
 
     def _fresh(self) -> Any:
         r, n = self.public.unit(), self.public.n
@@ -134,7 +138,7 @@ class PaillierSecretKey(SecretKey):
         slots = self.public.slots(encrypted.source.rows)
         rows, columns = encrypted.shape
         numbers = threaded(self._number, encrypted.parts, self.public.bits)
-        if encrypted.form is Form.OPERAND:
+        if encrypted.form is CipherForm.OPERAND:
             numbers = [slots.signed(number, int(self.public.n)) for number in numbers]
         across = slots.across(columns)
         return np.stack([slots.read(numbers[r * across : (r + 1) * across], columns) for r in range(rows)])
@@ -172,7 +176,7 @@ class Paillier(Scheme):
     def read_key(self, data: bytes | memoryview) -> PaillierPublicKey:
         """Read a public key that a peer sent."""
         named = key_named(data)
-        body = unwrap(data, Envelope(Form.KEY, self.parameters, named, (1, 1), NO_SOURCE, self.key_bits // 8))
+        body = unwrap(data, Envelope(CipherForm.KEY, self.parameters, named, (1, 1), NO_SOURCE, self.key_bits // 8))
         n = int.from_bytes(body, "little")
         gmp = load("gmpy2")
         if n.bit_length() != self.key_bits or gmp.gcd(n, gmp.primorial(SMALL_PRIMES)) != 1 or gmp.is_prime(n):

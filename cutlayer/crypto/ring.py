@@ -160,8 +160,8 @@ class Ring:
 
     def _refuse(self, columns: NDArray[np.int64]) -> None:
         worst, counts = np.unique(columns, return_counts=True)
-        more = f" (and {len(worst) - 1} more columns)" if len(worst) > 1 else ""
+        further = f" (and {len(worst) - 1} more columns)" if len(worst) > 1 else ""
         raise DataError(
-            f"Column {worst[0]} has {counts[0]} rows outside the fixed-point range of {self.bits} bits{more}; "
+            f"Column {worst[0]} has {counts[0]} rows outside the fixed-point range of {self.bits} bits{further}; "
             "scale the column or use a smaller fraction."
         )

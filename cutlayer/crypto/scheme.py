@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from cutlayer.crypto.envelope import Envelope, Form, Source, unwrap
+from cutlayer.crypto.envelope import CipherForm, Envelope, MatrixSource, unwrap
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.errors import ConfigError, DataError, ProtocolError
@@ -34,9 +34,9 @@ class Encrypted:
     """A matrix under a public key."""
 
     public: "PublicKey" = field(repr=False)
-    form: Form
+    form: CipherForm
     shape: tuple[int, int]
-    source: Source  # this matrix, or the one that a result came from
+    source: MatrixSource  # this matrix, or the one that a result came from
     parts: tuple[Any, ...] = field(repr=False)  # ciphertexts of the library behind the scheme
     seed: bytes = field(default=b"", repr=False)  # public: half of a BFV operand grows from it
     sanitised: bool = True
@@ -67,7 +67,7 @@ class PublicKey(ABC):
         `sanitise=False` exists for the test that recovers the rows from such a result.
         """
         plain = self.ring.check_rows(rows)
-        if encrypted.form is not Form.OPERAND or encrypted.public.key_id != self.key_id:
+        if encrypted.form is not CipherForm.OPERAND or encrypted.public.key_id != self.key_id:
             raise ProtocolError("Expected an encrypted matrix under this key, got a result or another key's matrix.")
         if plain.shape[1] != encrypted.shape[0] or not plain.shape[0]:
             raise DataError(f"Expected rows with {encrypted.shape[0]} columns, got shape {plain.shape}.")
@@ -75,23 +75,25 @@ class PublicKey(ABC):
         if self.ring.check(mask, "mask").shape != shape:
             raise DataError(f"Expected a mask of shape {shape}, got {mask.shape}.")
         parts = tuple(self._multiply(plain, encrypted, mask, sanitise))
-        return Encrypted(self, Form.RESULT, shape, encrypted.source, parts, sanitised=sanitise)
+        return Encrypted(self, CipherForm.RESULT, shape, encrypted.source, parts, sanitised=sanitise)
 
     def read_operand(self, data: bytes | memoryview, shape: tuple[int, int], for_rows: int = 0) -> Encrypted:
         """Read an encrypted matrix that the key owner sent, of exactly this shape."""
-        return self._read(data, Form.OPERAND, shape, Source(*shape, for_rows))
+        return self._read(data, CipherForm.OPERAND, shape, MatrixSource(*shape, for_rows))
 
     def read_result(self, data: bytes | memoryview, rows: int, of: tuple[int, int], for_rows: int = 0) -> Encrypted:
         """Read a masked product that the evaluator sent: so many rows times an encrypted matrix of this shape."""
-        return self._read(data, Form.RESULT, (rows, of[1]), Source(*of, for_rows))
+        return self._read(data, CipherForm.RESULT, (rows, of[1]), MatrixSource(*of, for_rows))
 
-    def _read(self, data: bytes | memoryview, form: Form, shape: tuple[int, int], source: Source) -> Encrypted:
+    def _read(
+        self, data: bytes | memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
+    ) -> Encrypted:
         self._check_shape(*shape, source.rows, source.for_rows + 1)
         body = unwrap(data, self._envelope(form, shape, source))
         parts, seed = self._unpack(body, form, shape, source)
         return Encrypted(self, form, shape, source, tuple(parts), seed)
 
-    def _envelope(self, form: Form, shape: tuple[int, int], source: Source) -> Envelope:
+    def _envelope(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> Envelope:
         return Envelope(form, self.parameters, self.key_id, shape, source, self._body_bytes(form, shape, source))
 
     def _check_shape(self, *sizes: int) -> None:
@@ -102,7 +104,7 @@ class PublicKey(ABC):
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]: ...
 
     @abstractmethod
-    def _body_bytes(self, form: Form, shape: tuple[int, int], source: Source) -> int:
+    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
         """The exact size of a body, known before it is read."""
 
     @abstractmethod
@@ -110,7 +112,7 @@ class PublicKey(ABC):
 
     @abstractmethod
     def _unpack(
-        self, body: memoryview, form: Form, shape: tuple[int, int], source: Source
+        self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
     ) -> tuple[list[Any], bytes]: ...
 
     def __repr__(self) -> str:

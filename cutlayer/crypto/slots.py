@@ -49,11 +49,13 @@ class Slots:
 
     def cover(self, row: Residues) -> Iterator[int]:
         """One row of the mask, with t times a large random number in every slot, which no product can show through."""
-        more = self.product_bits - self.ring.bits + PAILLIER_COVER_BITS + 1
+        cover_bits = self.product_bits - self.ring.bits + PAILLIER_COVER_BITS + 1
         least = 1 << (self.product_bits - self.ring.bits)  # keeps the sum positive
         for start in range(0, len(row), self.each):
-            some = row[start : start + self.each]
-            yield self._join([int(value) + ((secrets.randbits(more) + least) << self.ring.bits) for value in some])
+            part = row[start : start + self.each]
+            yield self._join(
+                [int(value) + ((secrets.randbits(cover_bits) + least) << self.ring.bits) for value in part]
+            )
 
     def read(self, numbers: Sequence[int], columns: int) -> Residues:
         """Residues modulo t from plaintexts: the low bytes of each slot."""

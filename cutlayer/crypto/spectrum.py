@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cutlayer.crypto import layout
 from cutlayer.crypto.context import Context, N, context_of
-from cutlayer.crypto.envelope import Form
+from cutlayer.crypto.envelope import CipherForm
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Spectrum:
 
     def __init__(self, bits: int, run: int) -> None:
         self.context, self.run, self.values = context_of(bits), run, N // run
-        self.primes = self.context.primes[Form.OPERAND]
+        self.primes = self.context.primes[CipherForm.OPERAND]
         self.prefix = layout.plain_prefix(len(self.primes) * N, self.context.first)
         basis = np.stack([self._power(index) for index in range(self.values)], axis=1)
         self.limbs = [
@@ -95,8 +95,8 @@ class Spectrum:
     def _power(self, index: int) -> Words:
         polynomial = np.zeros(N, np.uint64)
         polynomial[index * self.run] = 1
-        found = np.frombuffer(whole(self.context, polynomial).to_bytes(), "<u8", offset=layout.PLAIN_BYTES)
-        return found.reshape(len(self.primes), self.values, self.run)[:, :, 0]
+        words = np.frombuffer(whole(self.context, polynomial).to_bytes(), "<u8", offset=layout.PLAIN_BYTES)
+        return words.reshape(len(self.primes), self.values, self.run)[:, :, 0]
 
 
 spectrum_of = cache(Spectrum)

@@ -7,7 +7,7 @@ import pytest
 
 from cutlayer.crypto import layout
 from cutlayer.crypto.bfv import context_of
-from cutlayer.crypto.envelope import Form
+from cutlayer.crypto.envelope import CipherForm
 from tests.helpers.ciphers import draw
 
 ROWS, INNER, COLUMNS = 8, 8, 64
@@ -38,7 +38,7 @@ def second_polynomial(cipher):
 
 def attack(operand, cipher):
     """c1 = sum_i a_i p_i is linear in the rows, and the owner knows every a_i: as many equations as unknowns."""
-    prime = context_of(40).primes[Form.OPERAND][0]
+    prime = context_of(40).primes[CipherForm.OPERAND][0]
     known = [second_polynomial(part) for part in operand.parts]
     unknowns = list(itertools.product(range(ROWS), range(INNER)))
     picked = range(len(unknowns))  # coefficients of c1 that serve as equations
@@ -98,16 +98,16 @@ def test_the_flood_alone_does_not_help(crime):
 def noise(secret, cipher):
     """What is left of a ciphertext when the owner has taken the number out: linear in the rows, like c1."""
     context, ring = context_of(40), secret.public.ring
-    primes = context.primes[Form.OPERAND]
+    primes = context.primes[CipherForm.OPERAND]
     number = secret._coefficients(cipher).astype(object)
     cipher = cipher if cipher.is_ntt_form() else context.evaluator.transform_to_ntt(cipher)
     words = layout.residues(cipher.to_string(), 3, 8192)
-    secret_part = context.cipher(context.prefix[Form.OPERAND], np.stack([words[1], words[1]]))
+    secret_part = context.cipher(context.prefix[CipherForm.OPERAND], np.stack([words[1], words[1]]))
     context.evaluator.multiply_plain_inplace(secret_part, secret._factor)
     total = layout.residues(secret_part.to_string(), 3, 8192)[0] + words[0]
     total %= np.array(primes, np.uint64)[:, None]
     opened = context.evaluator.transform_from_ntt(
-        context.cipher(context.prefix[Form.OPERAND], np.stack([total, total]))
+        context.cipher(context.prefix[CipherForm.OPERAND], np.stack([total, total]))
     )
     residues = layout.residues(opened.to_string(), 3, 8192)[0].astype(object)
     q = primes[0] * primes[1] * primes[2]

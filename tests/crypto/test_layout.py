@@ -6,7 +6,7 @@ import pytest
 from cutlayer.crypto import layout, parameters
 from cutlayer.crypto.bodies import polynomial_bytes, read_polynomials, write_polynomials
 from cutlayer.crypto.context import N, context_of
-from cutlayer.crypto.envelope import Form
+from cutlayer.crypto.envelope import CipherForm
 from cutlayer.crypto.flood import flood
 from cutlayer.crypto.parameters import BFV_SETS
 from cutlayer.crypto.spectrum import factors, spectrum_of, whole
@@ -28,13 +28,15 @@ def test_ciphertext_bytes_are_a_prefix_and_residues(bits, request):
     context, secret = context_of(bits), request.getfixturevalue("bfv" if bits == 40 else "bfv_wide")
     operand = secret.encrypt(np.ones((1, 1), np.int64)).parts[0]
     data = operand.to_string()
-    assert data[: layout.CIPHER_BYTES] == context.prefix[Form.OPERAND] and len(data) == layout.CIPHER_BYTES + 48 * N
+    assert (
+        data[: layout.CIPHER_BYTES] == context.prefix[CipherForm.OPERAND] and len(data) == layout.CIPHER_BYTES + 48 * N
+    )
     words = layout.residues(data, 3, N)
-    for index, prime in enumerate(context.primes[Form.OPERAND]):
+    for index, prime in enumerate(context.primes[CipherForm.OPERAND]):
         assert prime * 0.9 < words[:, index].max() < prime
     key = secret.public._key.to_string()
-    assert key[: layout.CIPHER_BYTES] == context.prefix[Form.KEY] and len(key) == layout.CIPHER_BYTES + 64 * N
-    primes = context.primes[Form.OPERAND]
+    assert key[: layout.CIPHER_BYTES] == context.prefix[CipherForm.KEY] and len(key) == layout.CIPHER_BYTES + 64 * N
+    primes = context.primes[CipherForm.OPERAND]
     body = write_polynomials(words, primes)
     assert len(body) == 2 * polynomial_bytes(primes) == 2 * N * (21 if bits == 40 else 22)
     assert np.array_equal(read_polynomials(memoryview(body), primes), words)
@@ -43,7 +45,7 @@ def test_ciphertext_bytes_are_a_prefix_and_residues(bits, request):
 @pytest.mark.parametrize("bits", BFV_SETS)
 def test_the_parameters_are_those_of_the_table(bits):
     chosen, context = BFV_SETS[bits], context_of(bits)
-    sizes = [prime.bit_length() for prime in context.primes[Form.KEY]]
+    sizes = [prime.bit_length() for prime in context.primes[CipherForm.KEY]]
     assert sizes == [*chosen.primes, chosen.special] and sum(sizes) == 217
     for word in (" + ".join(map(str, chosen.primes)), f"±2^{chosen.flood} (t = 2^{bits})"):
         assert word in parameters.__doc__
@@ -55,11 +57,11 @@ def test_the_parameters_are_those_of_the_table(bits):
 def test_half_of_an_operand_grows_from_its_seed(bits, request):
     context, secret = context_of(bits), request.getfixturevalue("bfv" if bits == 40 else "bfv_wide")
     operand = secret.encrypt(secret.public.ring.uniform((3, 5)))
-    assert len(operand.to_bytes()) < 3 * polynomial_bytes(context.primes[Form.OPERAND]) + 200
+    assert len(operand.to_bytes()) < 3 * polynomial_bytes(context.primes[CipherForm.OPERAND]) + 200
     for index, part in enumerate(operand.parts):
         words, grown = layout.residues(part.to_string(), 3, N), context.second_half(operand.seed, index)
         assert np.array_equal(words[1], grown) and not np.array_equal(words[0], grown)
-        for row, prime in zip(grown, context.primes[Form.OPERAND], strict=True):
+        for row, prime in zip(grown, context.primes[CipherForm.OPERAND], strict=True):
             counts = np.histogram(row, bins=16, range=(0, prime))[0]
             assert row.max() < prime and ((counts - N / 16) ** 2 / (N / 16)).sum() < 55
     again = secret.encrypt(secret.public.ring.uniform((3, 5)))
@@ -68,7 +70,7 @@ def test_half_of_an_operand_grows_from_its_seed(bits, request):
 
 @pytest.mark.parametrize("bits", BFV_SETS)
 def test_the_flood_is_one_wide_uniform_integer_seen_modulo_each_prime(bits):
-    chosen, primes = BFV_SETS[bits], context_of(bits).primes[Form.OPERAND]
+    chosen, primes = BFV_SETS[bits], context_of(bits).primes[CipherForm.OPERAND]
     count = 4000
     words = flood(chosen.flood, primes, count)
     product = primes[0] * primes[1] * primes[2]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutlayer.crypto import PlainRows
-from cutlayer.crypto.envelope import Source
+from cutlayer.crypto.envelope import MatrixSource
 from cutlayer.crypto.packing import Packing
 
 DEGREE, MODULUS = 64, 1 << 16
@@ -63,9 +63,9 @@ def test_many_columns_are_built_a_few_at_a_time():
 
 
 def test_the_group_is_the_smallest_that_fits_or_the_one_with_least_traffic():
-    assert Packing.choose(Source(16, 4), DEGREE, most=16, weight=3).group == 1
-    assert Packing.choose(Source(16, 4), DEGREE, most=7, weight=3).group == 4
-    once = Packing.choose(Source(16, 4, for_rows=16), DEGREE, most=16, weight=3)
+    assert Packing.choose(MatrixSource(16, 4), DEGREE, most=16, weight=3).group == 1
+    assert Packing.choose(MatrixSource(16, 4), DEGREE, most=7, weight=3).group == 4
+    once = Packing.choose(MatrixSource(16, 4, for_rows=16), DEGREE, most=16, weight=3)
     tried = [Packing(16, 4, DEGREE, group) for group in (1, 2, 4, 8, 16)]
     costs = {packing.group: 3 * packing.operands + packing.results(16) for packing in tried}
     assert costs[once.group] == min(costs.values()) < costs[1]

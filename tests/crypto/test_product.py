@@ -12,7 +12,7 @@ from cutlayer.blocks.sparse import SparseRows
 from cutlayer.crypto import Bfv, Paillier, PlainRows, Ring
 from cutlayer.crypto import context as context_module
 from cutlayer.crypto.context import context_of
-from cutlayer.crypto.envelope import Source
+from cutlayer.crypto.envelope import MatrixSource
 from cutlayer.errors import ConfigError, DataError, ProtocolError
 from tests.helpers.ciphers import draw, reference, scheme_of
 
@@ -121,7 +121,7 @@ def test_rows_that_share_a_ciphertext_give_the_same_product(bfv, monkeypatch, gr
     """Wide tables: 66 rows in fewer ciphertexts, with what falls between the results masked."""
     ring = bfv.public.ring
     monkeypatch.setattr(context_module, "BFV_OPERAND_CIPHERTEXTS", -(-66 // group))
-    packing = context_of(40).packing(Source(66, columns))
+    packing = context_of(40).packing(MatrixSource(66, columns))
     assert packing.group == group and packing.capacity == 8192 // (group * columns)
     x, matrix, mask = draw(ring, (5, 66), 2**20, 0), ring.uniform((66, columns)), ring.uniform((5, columns))
     assert np.array_equal(round_trip(bfv, x, matrix, mask), reference(x, matrix, mask, ring))
@@ -146,7 +146,7 @@ def test_a_matrix_for_one_batch_is_packed_for_the_least_traffic(bfv):
 
 @pytest.mark.parametrize("source, group", [((64, 256, 64), 8), ((64, 256, 0), 1), ((87_000, 256, 0), 32)])
 def test_groups_for_layers_and_text(source, group):
-    assert context_of(40).packing(Source(*source)).group == group
+    assert context_of(40).packing(MatrixSource(*source)).group == group
 
 
 def test_what_falls_between_the_results_is_masked(bfv, monkeypatch):
@@ -154,7 +154,7 @@ def test_what_falls_between_the_results_is_masked(bfv, monkeypatch):
     ring = bfv.public.ring
     monkeypatch.setattr(context_module, "BFV_OPERAND_CIPHERTEXTS", 1)
     operand, x, mask = bfv.encrypt(ring.uniform((4, 64))), draw(ring, (3, 4), 2**20, 0), ring.uniform((3, 64))
-    packing = context_of(40).packing(Source(4, 64))
+    packing = context_of(40).packing(MatrixSource(4, 64))
     first, second = (bfv._coefficients(bfv.public.masked_product(x, operand, mask).parts[0]) for _ in range(2))
     ((_, _, places),) = packing.chunks(3)
     assert packing.group == 4 and np.array_equal(first[places], second[places])
@@ -164,7 +164,7 @@ def test_what_falls_between_the_results_is_masked(bfv, monkeypatch):
 
 def test_a_matrix_beyond_all_bounds_is_refused():
     with pytest.raises(ConfigError, match="fits"):
-        context_of(40).packing(Source(1 << 24, 8192))
+        context_of(40).packing(MatrixSource(1 << 24, 8192))
 
 
 @pytest.mark.parametrize("name, budget", [("bfv", 4), ("bfv_wide", 2)])

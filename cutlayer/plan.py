@@ -80,7 +80,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Contribution:
     """What one party brings to the cut: its columns and bottom, as its defences leave them."""
 
     features: Features
@@ -115,23 +115,25 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
     return Session(parties, seed=plan.seed, record=record, device=plan.device, lookahead=plan.lookahead)
 
 
-def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Part:
+def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Contribution:
     """Make a party's columns and bottom, as its defences leave them."""
     values = features.values
     for defence in plan.defences:
         values = defence.features(values, _setting(name, Subject.FEATURES, len(values), facts, plan))
     features = replace(features, values=values)
     bottom = _bottom(name, features, facts, plan)
-    return Part(features, bottom, shape_of(bottom, features))
+    return Contribution(features, bottom, shape_of(bottom, features))
 
 
-def feature_party(name: str, part: Part, facts: Facts, plan: Plan) -> FeatureParty:
+def feature_party(name: str, part: Contribution, facts: Facts, plan: Plan) -> FeatureParty:
     """Make a feature party, which needs to know nothing of the others' columns."""
     values, bottom = part.features.values.to(plan.device), part.bottom.to(plan.device)
     return plan.kind_of(name)(name, values, bottom, _equipment(name, len(values), facts, plan))
 
 
-def label_party(labels: Tensor, part: Part | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan) -> LabelParty:
+def label_party(
+    labels: Tensor, part: Contribution | None, shapes: Mapping[str, Shape], facts: Facts, plan: Plan
+) -> LabelParty:
     """Make the label party, which needs to know the shapes of all embeddings."""
     name = facts.roster.label_party
     with Stream(_own_seed(plan), name, "init", "top").scope():

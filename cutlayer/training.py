@@ -96,32 +96,44 @@ def train_plan(
     """Train what a plan says (see `train`). `begin` may change the parties before the first step."""
     _check(task, plan)
     folder = None if out is None else Path(out)
-    if folder and folder.exists() and not resume:
-        raise ConfigError(f"The folder {folder} exists already; choose another --out, or --resume it.")
-    if folder and resume and (folder / "run.json").exists():
-        raise ConfigError(f"The run in {folder} is finished already; there is nothing to resume.")
+    if folder:
+        _check_folder(folder, resume)
     keep = Keep.parse(keep) if isinstance(keep, str) else keep
     transcript = Transcript(keep, None if folder is None else folder / "transcript")
     run = Run(task, plan, assemble(task, plan, transcript.record), transcript)
     begin(run.session)
-    try:
+    with _full_disk_explained(folder):
         with using_threads(threads):
             _fit(run, folder, resume, progress)
             run.metrics = run.evaluate(task.test)
         if folder:
             run.save(folder)
             shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise RunError(
-                f"The disk is full while writing {folder}; what was complete is kept: "
-                f"free some space and go on with --resume."
-                if folder
-                else "The disk is full where temporary files are, and messages are kept there: free some space, set "
-                "TMPDIR to a larger place, or keep fewer (keep='none')."
-            ) from error
-        raise
     return run
+
+
+def _check_folder(folder: Path, resume: bool) -> None:
+    if folder.exists() and not resume:
+        raise ConfigError(f"The folder {folder} exists already; choose another --out, or --resume it.")
+    if resume and (folder / "run.json").exists():
+        raise ConfigError(f"The run in {folder} is finished already; there is nothing to resume.")
+
+
+@contextmanager
+def _full_disk_explained(folder: Path | None) -> Iterator[None]:
+    """Say what to do where the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise RunError(
+            f"The disk is full while writing {folder}; what was complete is kept: "
+            f"free some space and go on with --resume."
+            if folder
+            else "The disk is full where temporary files are, and messages are kept there: free some space, set "
+            "TMPDIR to a larger place, or keep fewer (keep='none')."
+        ) from error
 
 
 @contextmanager
@@ -200,20 +212,25 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
         if recipe.patience is not None and best.update(run):
             break
         if folder and time.perf_counter() - saved > CHECKPOINT_SECONDS:
-            run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
-            plan, source = _words_of(run)
-            state = checkpoint.Progress(
-                epoch=epoch + 1,
-                step=session.step,
-                history=run.history,
-                plan=plan,
-                task=source,
-                bytes=run.transcript.counts(),
-            )
-            checkpoint.save(folder, session.parties, state, best.states)
+            _save(run, best, folder, epoch + 1)
             saved = time.perf_counter()
     best.restore(run)
     run.seconds += time.perf_counter() - began
+
+
+def _save(run: Run, best: Best, folder: Path, epoch: int) -> None:
+    """Write a checkpoint from which training goes on with an epoch."""
+    run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
+    plan, source = _words_of(run)
+    state = checkpoint.Progress(
+        epoch=epoch,
+        step=run.session.step,
+        history=run.history,
+        plan=plan,
+        task=source,
+        bytes=run.transcript.counts(),
+    )
+    checkpoint.save(folder, run.session.parties, state, best.states)
 
 
 def _resume(run: Run, best: Best, folder: Path) -> int:

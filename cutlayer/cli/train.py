@@ -127,9 +127,8 @@ def train(
         if out and (out / "checkpoint").exists():
             stopped += f" The last checkpoint is in {out}; go on with the same command and --resume."
         raise Interrupted(stopped) from None
-    record = run.to_json()
     if json:
-        show.dump(record)
+        show.dump(run.to_json())
         return
     for note in [*task.notes, *run.notes()]:
         typer.echo(f"note: {note}")
@@ -141,4 +140,4 @@ def train(
     show.table(f"{task.name}, test rows", ["metric", "value"], metrics)
     traffic = [(name, count["sent"], count["received"]) for name, count in run.transcript.traffic().items()]
     show.table("bytes across the cut", ["party", "sent", "received"], traffic)
-    typer.echo(f"{record['seconds']} s" + (f"; run folder: {out}" if out else ""))
+    typer.echo(f"{round(run.seconds, 3)} s" + (f"; run folder: {out}" if out else ""))

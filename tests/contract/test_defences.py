@@ -106,6 +106,17 @@ def check_features(defence):
         assert len(first) == len(values) and first.isfinite().all() and first.dtype == values.dtype
 
 
+def check_batch(defence):
+    """A batch's rows keep their number and type, repeat from the generator, and their input stays as it was."""
+    values = torch.rand(8, BOTTOM_INPUTS, generator=torch.Generator().manual_seed(4))
+    before = values.clone()
+    for training in (True, False):
+        first, second = (defence.batch(values, local(Place.INPUTS, values, 5, training)) for _ in range(2))
+        assert torch.equal(values, before), "the input was changed in place"
+        assert torch.equal(first, second), "the same generator gave another batch"
+        assert len(first) == len(values) and first.isfinite().all() and first.dtype == values.dtype
+
+
 def check_model(defence):
     """A model comes back that gives one finite row per row, and the same from the same generator."""
     for role, part in (
@@ -144,6 +155,7 @@ CHECKS = {
     check_learning: ("protect", "penalty"),
     check_labels: ("labels",),
     check_features: ("features",),
+    check_batch: ("batch",),
     check_model: ("model", "width"),
 }
 
@@ -176,6 +188,9 @@ class Careless(Defence):
     def features(self, values, setting):
         return values if self.rule != "features" else values.mul_(2)
 
+    def batch(self, values, local):
+        return values if self.rule != "batch" else values.mul_(2)
+
     def model(self, model, setting):
         if self.rule == "model":
             nn.init.normal_(next(model.parameters()), generator=GENERATOR)
@@ -195,6 +210,7 @@ GENERATOR = torch.Generator().manual_seed(0)  # that nobody lent
         ("no gradient", check_learning, "no gradient goes back"),
         ("labels", check_labels, "labels belong to the label party"),
         ("features", check_features, "not repeatable|changed in place"),
+        ("batch", check_batch, "changed in place"),
         ("model", check_model, "gave another bottom"),
     ],
 )

@@ -29,14 +29,7 @@ from cutlayer.message import Batch, Kind, Message, Phase
 
 DTYPES = {"float32": np.float32, "float64": np.float64, "int64": np.int64, "uint8": np.uint8}
 ENTRY = np.dtype(
-    [
-        ("epoch", "<i4"),
-        ("step", "<i8"),
-        ("rows", "<i8"),
-        ("count", "<i4"),
-        ("start", "<i8"),
-        ("length", "<i4"),
-    ]
+    [("epoch", "<i4"), ("step", "<i8"), ("rows", "<i8"), ("count", "<i4"), ("start", "<i8"), ("length", "<i4")]
 )
 LAST = -1
 BUFFER = 1 << 20  # bytes written at a time
@@ -71,13 +64,8 @@ class Keep:
         """Whether to keep the messages of a training step."""
         if self.policy is Policy.STEPS:
             return step in self.steps
-        wanted = {
-            Policy.NONE: False,
-            Policy.LAST: is_last,
-            Policy.ENDS: is_last or epoch == 0,
-            Policy.ALL: True,
-        }
-        return wanted[self.policy]
+        ends = is_last or epoch == 0
+        return {Policy.NONE: False, Policy.LAST: is_last, Policy.ENDS: ends, Policy.ALL: True}[self.policy]
 
     def __str__(self) -> str:
         return ",".join(map(str, sorted(self.steps))) if self.policy is Policy.STEPS else self.policy.value

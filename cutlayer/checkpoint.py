@@ -60,7 +60,7 @@ def restore(party: Trainee, state: Mapping[str, Tensor]) -> None:
 States = dict[str, dict[str, Tensor]]
 
 
-class Progress(TypedDict):
+class RunProgress(TypedDict):
     """How far a run is, and what it is of: it is resumed only with the same plan and task."""
 
     epoch: int  # to go on with
@@ -71,7 +71,7 @@ class Progress(TypedDict):
     bytes: Sequence[tuple[str, str, str, int]]
 
 
-def save(folder: Path, parties: Mapping[str, Trainee], progress: Progress, best: States) -> None:
+def save(folder: Path, parties: Mapping[str, Trainee], progress: RunProgress, best: States) -> None:
     """Write a checkpoint of all parties (now, and in their best epoch so far) and replace the one before."""
     new, old, final = (folder / name for name in ("checkpoint.new", "checkpoint.old", "checkpoint"))
     shutil.rmtree(new, ignore_errors=True)
@@ -92,7 +92,7 @@ def save(folder: Path, parties: Mapping[str, Trainee], progress: Progress, best:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load(folder: Path, parties: Mapping[str, Trainee]) -> tuple[Progress, States]:
+def load(folder: Path, parties: Mapping[str, Trainee]) -> tuple[RunProgress, States]:
     """Restore all parties from the newest complete checkpoint; return its progress and the best states."""
     for candidate in (folder / "checkpoint", folder / "checkpoint.old"):
         if (candidate / "progress.json").exists():

@@ -222,7 +222,7 @@ def _save(run: Run, best: Best, folder: Path, epoch: int) -> None:
     """Write a checkpoint from which training goes on with an epoch."""
     run.transcript.save()  # first: what it holds beyond the checkpoint is cut off on resuming
     plan, source = _words_of(run)
-    state = checkpoint.Progress(
+    state = checkpoint.RunProgress(
         epoch=epoch,
         step=run.session.step,
         history=run.history,
@@ -259,7 +259,7 @@ def _words_of(run: Run) -> tuple[dict[str, Json], dict[str, Json]]:
     return plan, task
 
 
-def _differing(before: checkpoint.Progress, plan: Mapping[str, Json], task: Mapping[str, Json]) -> list[str]:
+def _differing(before: checkpoint.RunProgress, plan: Mapping[str, Json], task: Mapping[str, Json]) -> list[str]:
     """Which words are not the same."""
     pairs = [(before["plan"], plan), (before.get("task", task), task)]
     return sorted({key for old, new in pairs for key in {*old, *new} if old.get(key) != new.get(key)})

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
-from typing import Any
 
+from cutlayer.bench.parts.timing import Figures
 from cutlayer.errors import ConfigError
 
 NAMES = tuple(sorted(info.name for info in iter_modules(__path__) if not info.ispkg))
@@ -16,10 +16,10 @@ def run(
     repeats: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
     size: int | None = None,
-) -> dict[str, Any]:
+) -> Figures:
     """Run a benchmark by the name of its file; `size` is for those that come in several."""
     measure = import_module(f"{__name__}.{name}").measure
     if size is not None and "size" not in signature(measure).parameters:
         raise ConfigError(f"The benchmark {name!r} has one size only; leave out --size.")
-    result: dict[str, Any] = measure(repeats, progress, **({} if size is None else {"size": size}))
+    result: Figures = measure(repeats, progress, **({} if size is None else {"size": size}))
     return result

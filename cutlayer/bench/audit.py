@@ -7,9 +7,8 @@ One training for each setup and seed, however many attacks share it.
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from cutlayer.bench.parts.timing import Progress, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, no_progress
 from cutlayer.experiment.cell import cells_of
 from cutlayer.experiment.conduct import conduct
 from cutlayer.experiment.study import Study
@@ -23,7 +22,7 @@ def make() -> Study:
     return Study(data="digits", defences=DEFENCES, attacks=ATTACKS, seeds=tuple(range(10)))
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Conduct the same study with one worker and with two, in turn; compare the fastest."""
     study = make()
     cells = len(cells_of(study, study.task()))

@@ -7,14 +7,13 @@ The plain loop is timed on 2,000 candidates and may use all cores for its produc
 """
 
 import time
-from typing import Any
 
 import numpy as np
 
 from cutlayer.attacks.tools.binary.enumeration import binary_vectors
 from cutlayer.attacks.tools.binary.recover import recover_binary
 from cutlayer.attacks.tools.binary.span import Span, span_of
-from cutlayer.bench.parts.timing import Progress, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, no_progress
 from cutlayer.errors import RunError
 from cutlayer.papers.binary.checks import naive, synthetic
 from cutlayer.rng import numpy_generator
@@ -31,7 +30,7 @@ def make_span() -> Span:
     return span_of((features @ rng.standard_normal((COLUMNS, WIDTH))).astype(np.float32))
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     span = make_span()
     best = {"plain": float("inf"), "ours": float("inf")}

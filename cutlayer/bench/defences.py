@@ -7,13 +7,12 @@ under linear bottoms; each over undefended training of the same. `ratio` is VFLD
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 import cutlayer.defences
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.errors import CutlayerError
@@ -68,7 +67,7 @@ def sides() -> tuple[dict[tuple[str, str], Epoch], dict[str, str]]:
     return epochs, {setup: why for setup, why in refused.items() if all(setup != s for s, _ in epochs)}
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1):
         epochs, refused = sides()

@@ -5,12 +5,11 @@ of an epoch with the defence over without; at most 1.10 is wanted.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.hash import Hash
@@ -38,7 +37,7 @@ def side(task: Task, defences: tuple[Defence, ...]) -> tuple[Callable[[], object
     return lambda: session.train_epoch(0, task.train), transcript
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     task = make_task()
     sides = {"without": side(task, ()), "with": side(task, (Hash(bits=WIDTH),))}

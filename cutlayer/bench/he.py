@@ -16,14 +16,14 @@ every output; ours is timed whole. Packed `phe` holds as many values per plainte
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Progress, core_seconds, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, core_seconds, no_progress
 from cutlayer.blocks import cores
 from cutlayer.crypto import Bfv, Residues, Ring
 from cutlayer.crypto.needs import load
@@ -77,10 +77,44 @@ class Ours:
         return end - start
 
 
+class PhePublicKey(Protocol):
+    """What is used of a public key of `phe`, which has no types."""
+
+    n: int
+    nsquare: int
+
+    def raw_encrypt(self, plaintext: int, r_value: int | None = None) -> int:
+        """Encrypt a number below n."""
+        ...
+
+
+class PhePrivateKey(Protocol):
+    """What is used of its private key."""
+
+    def raw_decrypt(self, ciphertext: int) -> int:
+        """Undo `raw_encrypt`."""
+        ...
+
+
+class PheNumber(Protocol):
+    """What is used of its encrypted numbers."""
+
+    def __mul__(self, other: int, /) -> "PheNumber": ...
+    def __add__(self, other: "PheNumber | int", /) -> "PheNumber": ...
+
+    def obfuscate(self) -> None:
+        """Randomise it again."""
+        ...
+
+    def ciphertext(self) -> int:
+        """Give the number that crosses."""
+        ...
+
+
 class Theirs:
     """A few outputs with `phe`: multiply and add, add the mask, randomise again, decrypt."""
 
-    def __init__(self, ring: Ring, shape: tuple[int, int], keys: tuple[Any, Any]) -> None:
+    def __init__(self, ring: Ring, shape: tuple[int, int], keys: tuple[PhePublicKey, PhePrivateKey]) -> None:
         self.ring, (self.public, self.private) = ring, keys
         rows, matrix = numbers(ring, shape)
         self.row = [int(value) for value in ring.centred(rows[0])]
@@ -92,12 +126,13 @@ class Theirs:
         self.packed_outputs = BATCH * self.slots.across(shape[1])
         self.single_outputs = BATCH * shape[1]
 
-    def _encrypt(self, number: int) -> Any:
+    def _encrypt(self, number: int) -> PheNumber:
         # One fresh zero serves all operands, which makes the setting up quick; products cost the same.
         cipher = self.public.raw_encrypt(number % self.public.n, r_value=1) * self.zero % self.public.nsquare
-        return load("phe").EncryptedNumber(self.public, int(cipher), 0)
+        encrypted: PheNumber = load("phe").EncryptedNumber(self.public, int(cipher), 0)
+        return encrypted
 
-    def seconds(self, columns: Sequence[Sequence[Any]], outputs: int) -> float:
+    def seconds(self, columns: Sequence[Sequence[PheNumber]], outputs: int) -> float:
         """Time of all outputs, from those of one row."""
         covers = list(self.slots.cover(self.ring.uniform((len(columns[0]) * self.slots.each,))))
         start = time.process_time()
@@ -111,14 +146,14 @@ class Theirs:
         return (time.process_time() - start) / len(covers) * outputs
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave all sides `repeats` times and compare the fastest turns."""
     ring = Ring()
     try:
         keys = load("phe").generate_paillier_keypair(n_length=KEY_BITS)
     except ConfigError as error:
         raise ConfigError("This benchmark compares with the package 'phe': pip install phe gmpy2.") from error
-    result: dict[str, Any] = {}
+    result: Figures = {}
     turns = len(SHAPES) * (repeats + 1)
     for number, shape in enumerate(SHAPES):
         ours, theirs = Ours(ring, shape), Theirs(ring, shape, keys)
@@ -147,7 +182,7 @@ def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
     }
 
 
-def wide(repeats: int) -> dict[str, Any]:
+def wide(repeats: int) -> Figures:
     """Encrypt a wide layer on one core and on all, the fastest of some turns each."""
     ring, most = Ring(), cores.count()
     secret, matrix = Bfv(ring).generate(), ring.uniform(WIDE)

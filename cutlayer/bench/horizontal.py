@@ -7,14 +7,13 @@ wanted. FedAdOb's table 8: a round, and a prediction, over FedAvg's.
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.gaussian_noise import GaussianNoise
@@ -88,7 +87,7 @@ def plain_round(task: Task) -> Callable[[], object]:
     return turn
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1), torch.random.fork_rng():
         task = make_task()

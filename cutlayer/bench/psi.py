@@ -9,7 +9,6 @@ after the other, so two organisations on two machines need about the longer of b
 """
 
 import time
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch import Tensor
 from cutlayer.align import follow, lead, read_ids
 from cutlayer.align.curve import draw_key
 from cutlayer.align.kernel import cut, multiply
-from cutlayer.bench.parts.timing import Progress, core_seconds, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, core_seconds, no_progress
 from cutlayer.blocks import cores
 from cutlayer.cut import Roster
 from cutlayer.errors import RunError
@@ -75,7 +74,7 @@ def plain(size: int) -> float:
     return (time.process_time() - start) / count * 2 * size
 
 
-def measure(repeats: int, progress: Progress = no_progress, size: int = SIZE) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress, size: int = SIZE) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     reference = float("inf")
     best: dict[str, float] = {}

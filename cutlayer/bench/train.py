@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
 from cutlayer.cuts.sum import Sum
 from cutlayer.data.task import Features, Task
 from cutlayer.plan import Plan, assemble
@@ -109,7 +109,7 @@ def report_peak(side: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave the four sides `repeats` times and compare the fastest turns."""
     with using_threads(1):
         task = make_task()

@@ -10,11 +10,10 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cutlayer.bench.parts import round_trip, two_parties
 from cutlayer.bench.parts.federation import make_keys
-from cutlayer.bench.parts.timing import Progress, no_progress
+from cutlayer.bench.parts.timing import Figures, Progress, no_progress
 
 ROUND_TRIPS: dict[str, Callable[[Path], float]] = {
     "tcp": round_trip.tcp,
@@ -24,7 +23,7 @@ ROUND_TRIPS: dict[str, Callable[[Path], float]] = {
 }
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> dict[str, Any]:
+def measure(repeats: int, progress: Progress = no_progress) -> Figures:
     """Interleave all sides `repeats` times and compare the fastest turns: other work only ever adds time."""
     best: dict[str, float] = {}
     sides: dict[str, Callable[[Path], float]] = dict(ROUND_TRIPS)

@@ -55,7 +55,7 @@ class BfvPublicKey(PublicKey):
         pieces = list(rows.chunks(packing.capacity))
         for number, (lines, span, places) in enumerate(packing.chunks(rows.shape[0])):
             block, piece = divmod(number, len(pieces))
-            operands = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
+            operands: tuple[Any, ...] = encrypted.parts[block * packing.groups : (block + 1) * packing.groups]
             cover = self.ring.uniform((N,))
             cover[places] = mask[lines, span]
             product = self._product(pieces[piece], packing, operands)
@@ -101,9 +101,10 @@ class BfvPublicKey(PublicKey):
         return bodies.result_bytes(self._context, shape[0], source)
 
     def _pack(self, encrypted: Encrypted) -> bytes:
+        parts: tuple[Any, ...] = encrypted.parts
         if encrypted.form is CipherForm.OPERAND:
-            return bodies.write_operand(self._context, encrypted.seed, encrypted.parts)
-        return bodies.write_result(self._context, encrypted.shape[0], encrypted.source, encrypted.parts)
+            return bodies.write_operand(self._context, encrypted.seed, parts)
+        return bodies.write_result(self._context, encrypted.shape[0], encrypted.source, parts)
 
     def _unpack(
         self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource

@@ -5,12 +5,11 @@ crosses, but of c0 only the coefficients that hold the product.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer.crypto.context import Context, N
+from cutlayer.crypto.context import Ciphertext, Context, N
 from cutlayer.crypto.envelope import CipherForm, MatrixSource
 from cutlayer.crypto.layout import from_wire, residues, to_wire, width_of
 
@@ -45,13 +44,13 @@ def operand_bytes(context: Context, source: MatrixSource) -> int:
     return SEED_BYTES + context.packing(source).operands * polynomial_bytes(context.primes[CipherForm.OPERAND])
 
 
-def write_operand(context: Context, seed: bytes, parts: Sequence[Any]) -> bytes:
+def write_operand(context: Context, seed: bytes, parts: Sequence[Ciphertext]) -> bytes:
     """The seed, and c0 of every ciphertext."""
     primes = context.primes[CipherForm.OPERAND]
     return seed + b"".join(write_polynomials(residues(part.to_string(), len(primes), N)[:1], primes) for part in parts)
 
 
-def read_operand(context: Context, body: memoryview) -> tuple[list[Any], bytes]:
+def read_operand(context: Context, body: memoryview) -> tuple[list[Ciphertext], bytes]:
     """Undo `write_operand`."""
     primes, seed = context.primes[CipherForm.OPERAND], bytes(body[:SEED_BYTES])
     size, parts = polynomial_bytes(primes), []
@@ -68,7 +67,7 @@ def result_bytes(context: Context, rows: int, source: MatrixSource) -> int:
     return (packing.results(rows) * N + rows * source.columns) * width_of(prime)
 
 
-def write_result(context: Context, rows: int, source: MatrixSource, parts: Sequence[Any]) -> bytes:
+def write_result(context: Context, rows: int, source: MatrixSource, parts: Sequence[Ciphertext]) -> bytes:
     """c1 and the coefficients in use of c0, ciphertext by ciphertext."""
     (prime,), out = context.primes[CipherForm.RESULT], []
     for part, (_, _, places) in zip(parts, context.packing(source).chunks(rows), strict=True):
@@ -77,7 +76,7 @@ def write_result(context: Context, rows: int, source: MatrixSource, parts: Seque
     return b"".join(out)
 
 
-def read_result(context: Context, body: memoryview, rows: int, source: MatrixSource) -> list[Any]:
+def read_result(context: Context, body: memoryview, rows: int, source: MatrixSource) -> list[Ciphertext]:
     """Undo `write_result`; what was not sent is zero."""
     (prime,), parts, start = context.primes[CipherForm.RESULT], [], 0
     for _, _, places in context.packing(source).chunks(rows):

@@ -2,7 +2,7 @@
 
 from functools import cache
 from hashlib import shake_128
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,30 @@ from cutlayer.errors import ConfigError
 Words = NDArray[np.uint64]
 N = BFV_DEGREE
 SPARE = 64  # words drawn beyond N, for those that a prime refuses: one in 2^29 at most
+
+
+class Plaintext(Protocol):
+    """What is used of SEAL's plaintexts."""
+
+    def load_bytes(self, context: object, data: bytes, /) -> None:
+        """Take on what the bytes say."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """Give the bytes that `load_bytes` takes."""
+        ...
+
+
+class Ciphertext(Protocol):
+    """What is used of SEAL's ciphertexts."""
+
+    def load_bytes(self, context: object, data: bytes, /) -> None:
+        """Take on what the bytes say."""
+        ...
+
+    def to_string(self) -> bytes:
+        """Give the bytes that `load_bytes` takes."""
+        ...
 
 
 class Context:
@@ -50,15 +74,15 @@ class Context:
         self.first_prefix = layout.cipher_prefix(self.first, 3, N, ntt=False)
         self.plain_prefix = layout.plain_prefix(N)
 
-    def plain(self, coefficients: Words) -> Any:
+    def plain(self, coefficients: Words) -> Plaintext:
         """A plaintext from its coefficients."""
-        plaintext = self.seal.Plaintext()
+        plaintext: Plaintext = self.seal.Plaintext()
         plaintext.load_bytes(self.context, self.plain_prefix + coefficients.tobytes())
         return plaintext
 
-    def cipher(self, prefix: bytes, residues: Words) -> Any:
+    def cipher(self, prefix: bytes, residues: Words) -> Ciphertext:
         """A ciphertext from its residues."""
-        ciphertext = self.seal.Ciphertext()
+        ciphertext: Ciphertext = self.seal.Ciphertext()
         ciphertext.load_bytes(self.context, prefix + residues.tobytes())
         return ciphertext
 

@@ -2,13 +2,13 @@
 
 from functools import cache
 from importlib import import_module
-from typing import Any
+from types import ModuleType
 
 from cutlayer.errors import ConfigError
 
 
 @cache
-def load(module: str, extra: str = "secure") -> Any:
+def load(module: str, extra: str = "secure") -> ModuleType:
     """Import a module of an extra, or say how to install it."""
     try:
         return import_module(module)

@@ -15,7 +15,7 @@ import numpy as np
 from cutlayer.crypto.envelope import NO_SOURCE, CipherForm, Envelope, MatrixSource, identify, key_named, unwrap
 from cutlayer.crypto.needs import load
 from cutlayer.crypto.parameters import PAILLIER_KEY_BITS, PAILLIER_MOST_BITS, PAILLIER_TEST_BITS, SECURITY_BITS
-from cutlayer.crypto.powers import products, threaded
+from cutlayer.crypto.powers import BigInteger, products, threaded
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
@@ -36,14 +36,15 @@ class PaillierPublicKey(PublicKey):
         self.part_bytes = self.bits // 4
         self.parameters, self.key_id = parameters, identify(parameters, self._body())
 
-    def fresh(self) -> Any:
+    def fresh(self) -> BigInteger:
         """A fresh r^n modulo n^2: an encryption of zero."""
-        return self._gmp.powmod(self.unit(), self.n, self.square)
+        power: BigInteger = self._gmp.powmod(self.unit(), self.n, self.square)
+        return power
 
-    def unit(self) -> Any:
+    def unit(self) -> BigInteger:
         """A uniform number that has an inverse modulo n."""
         while True:
-            r = self._gmp.mpz(secrets.randbelow(int(self.n) - 1) + 1)
+            r: BigInteger = self._gmp.mpz(secrets.randbelow(int(self.n) - 1) + 1)
             if self._gmp.gcd(r, self.n) == 1:
                 return r
 
@@ -63,9 +64,10 @@ class PaillierPublicKey(PublicKey):
     def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
         slots = self.slots(encrypted.shape[0])
         across = slots.across(encrypted.shape[1])
+        parts: tuple[Any, ...] = encrypted.parts
 
-        def block(number: int) -> list[Any]:
-            return list(products(rows, encrypted.parts[number::across], self.square))
+        def block(number: int) -> list[BigInteger]:
+            return list(products(rows, parts[number::across], self.square))
 
         def covered(pair: tuple[Any, int]) -> Any:
             product = pair[0] * (1 + self._gmp.mpz(pair[1]) * self.n) % self.square
@@ -80,7 +82,8 @@ class PaillierPublicKey(PublicKey):
         return shape[0] * self.slots(source.rows).across(shape[1]) * self.part_bytes
 
     def _pack(self, encrypted: Encrypted) -> bytes:
-        return b"".join(int(part).to_bytes(self.part_bytes, "little") for part in encrypted.parts)
+        parts: tuple[Any, ...] = encrypted.parts
+        return b"".join(int(part).to_bytes(self.part_bytes, "little") for part in parts)
 
     def _unpack(
         self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource

@@ -5,7 +5,7 @@ GMP lets go of Python's lock while it works, if it is asked to, so that threads 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,14 @@ WINDOW = 4  # bits looked up at a time
 BITS_ALONE = 2048  # numbers of fewer bits (keys for tests) multiply faster than threads take turns
 
 
+class BigInteger(Protocol):
+    """What is used of gmpy2's mpz, which has no types."""
+
+    def __mul__(self, other: "BigInteger", /) -> "BigInteger": ...
+    def __mod__(self, other: "BigInteger", /) -> "BigInteger": ...
+    def __int__(self) -> int: ...
+
+
 def threaded(function: Callable[[A], B], items: Iterable[A], bits: int) -> list[B]:
     """`function` of every item, on all cores; `bits` says how large the numbers are that it multiplies."""
     if cores.count() == 1 or bits < BITS_ALONE:
@@ -32,11 +40,11 @@ def _let_go() -> None:
     load("gmpy2").get_context().allow_release_gil = True  # of this thread only
 
 
-def table(base: Any, digits: int, modulus: Any) -> list[list[Any]]:
+def table(base: BigInteger, digits: int, modulus: BigInteger) -> list[list[BigInteger]]:
     """base^(v * 16^d), for every digit place d and digit v."""
     places = []
     for _ in range(digits):
-        powers = [load("gmpy2").mpz(1), base]
+        powers: list[BigInteger] = [load("gmpy2").mpz(1), base]
         for _ in range(2, 1 << WINDOW):
             powers.append(powers[-1] * base % modulus)
         places.append(powers)
@@ -44,7 +52,7 @@ def table(base: Any, digits: int, modulus: Any) -> list[list[Any]]:
     return places
 
 
-def products(rows: PlainRows, bases: Sequence[Any], modulus: Any) -> Iterator[Any]:
+def products(rows: PlainRows, bases: Sequence[BigInteger], modulus: BigInteger) -> Iterator[BigInteger]:
     """One product per row; only columns that are not all zero are touched. Negative powers share one inverse."""
     gmp = load("gmpy2")
     digits = -(-int(np.abs(rows.values).max(initial=0)).bit_length() // WINDOW)

@@ -37,7 +37,7 @@ class Encrypted:
     form: CipherForm
     shape: tuple[int, int]
     source: MatrixSource  # this matrix, or the one that a result came from
-    parts: tuple[Any, ...] = field(repr=False)  # ciphertexts of the library behind the scheme
+    parts: tuple[object, ...] = field(repr=False)  # ciphertexts of a library, into which its scheme alone looks
     seed: bytes = field(default=b"", repr=False)  # public: half of a BFV operand grows from it
     sanitised: bool = True
 

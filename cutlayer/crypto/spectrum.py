@@ -7,13 +7,12 @@ matrix product, several times faster than a whole NTT; SEAL's own serves where t
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutlayer.crypto import layout
-from cutlayer.crypto.context import Context, N, context_of
+from cutlayer.crypto.context import Context, N, Plaintext, context_of
 from cutlayer.crypto.envelope import CipherForm
 
 Words = NDArray[np.uint64]
@@ -23,7 +22,7 @@ LIMB = 18  # bits of a root that meet a number at a time; their sums stay below 
 MOST_VALUES = 256  # beyond this many different values, SEAL's NTT is faster
 
 
-def factors(context: Context, bits: int, table: Integers) -> Iterator[Any]:
+def factors(context: Context, bits: int, table: Integers) -> Iterator[Plaintext]:
     """Plaintexts in NTT form, one per row; a row holds the signed coefficients of 1, X^run, X^2run and so on."""
     run = N // table.shape[1]
     if table.shape[1] <= MOST_VALUES and spectrum_of(bits, run).holds(table):
@@ -35,7 +34,7 @@ def factors(context: Context, bits: int, table: Integers) -> Iterator[Any]:
         yield whole(context, polynomial.view(np.uint64))
 
 
-def whole(context: Context, polynomial: Words) -> Any:
+def whole(context: Context, polynomial: Words) -> Plaintext:
     """SEAL's own NTT of a polynomial."""
     plain = context.plain(polynomial)
     context.evaluator.transform_to_ntt_inplace(plain, context.first)
@@ -60,11 +59,11 @@ class Spectrum:
         top = max(int(table.max(initial=0)), -int(table.min(initial=0)))
         return (top * self.values) << LIMB < 1 << 53
 
-    def factors(self, table: Integers) -> Iterator[Any]:
+    def factors(self, table: Integers) -> Iterator[Plaintext]:
         """Plaintexts in NTT form, one per row."""
         values = self.transform(table)
         for row in values:
-            plain = self.context.seal.Plaintext()
+            plain: Plaintext = self.context.seal.Plaintext()
             spread = np.repeat(row, self.run, axis=1).tobytes()
             plain.load_bytes(self.context.context, self.prefix + spread)
             yield plain

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 K = TypeVar("K")
 Progress = Callable[[int, int], None]
+Figures = dict[str, float | str]  # what a benchmark reports; `ratio` is the headline
 
 
 def no_progress(done: int, total: int) -> None:

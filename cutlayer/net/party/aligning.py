@@ -1,6 +1,7 @@
 """Aligning without training, as `cutlayer align` does it. Every party keeps its result, and training takes it up."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict
 
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.net.party.alignment import Alignment, AlreadyFinished
@@ -11,7 +12,16 @@ from cutlayer.net.peers.ending import dismiss_all, say_goodbye
 from cutlayer.net.peers.events import Regroup, Topic
 
 
-def align(connection: Connection) -> dict[str, Any]:
+class AlignRecord(TypedDict):
+    """What `cutlayer align` prints."""
+
+    party: str
+    run: str
+    rows: int  # that all parties have
+    ids: Mapping[str, int]  # of this party: used, and left out for which reason
+
+
+def align(connection: Connection) -> AlignRecord:
     """Align; how many rows all parties have, and how many of this party's ids could be used."""
     refuse_other_run(connection)
     source, folder = data_source(connection.file), connection.folder

@@ -8,7 +8,6 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -122,7 +121,7 @@ class Alignment:
         return total.hexdigest()
 
 
-def _steps(state: Mapping[str, Any], peer: str) -> set[int]:
+def _steps(state: Mapping[str, object], peer: str) -> set[int]:
     steps = state.get("steps")
     if not isinstance(steps, list) or not all(type(step) is int for step in steps):
         raise ProtocolError(f"Expected the steps of checkpoints from {peer}, got something else.")

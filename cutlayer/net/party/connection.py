@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import Any
 
 from cutlayer.errors import ConfigError, CutlayerError, Diverged, RunError
+from cutlayer.json_types import Json
 from cutlayer.message import Message
 from cutlayer.net.party.ledger import Ledger
 from cutlayer.net.party.own_data import TooFewRows
@@ -27,6 +27,7 @@ from cutlayer.net.peers.listener import Listener
 from cutlayer.net.peers.mailbox import Mailbox
 from cutlayer.net.peers.presence import Patience, Presence
 from cutlayer.net.trust.identity import Identity
+from cutlayer.settings import settings_of
 from cutlayer.training import using_threads
 
 
@@ -57,7 +58,7 @@ class Connection:
         self.file, self.run, self.log = file, file.run, log
         self.name, self.label_party = file.party.name, file.run.label_party
         self.folder = RunFolder(file.folder)
-        self.manifest: dict[str, Any] = self.run.to_json()
+        self.manifest: dict[str, Json] = self.run.to_json()
         if purpose is not Purpose.TRAIN:
             self.manifest["purpose"] = purpose.value
         patience = Patience(file.party.wait if wait is None else wait, RETRY if purpose is Purpose.PREDICT else RESUME)
@@ -81,7 +82,7 @@ class Connection:
     def open(self) -> None:
         """Open the ledger, then listen or dial."""
         path, party = self.folder.path / "ledger.jsonl", self.file.party
-        ledger = Ledger(path, run=self.run.digest.hex(), defences=self.manifest["defences"])
+        ledger = Ledger(path, run=self.run.digest.hex(), defences=settings_of(self.run.plan()).defences)
         self._ledger = self._resources.enter_context(closing(ledger))
         if self.file.is_label_party:
             listener = Listener(self.mailbox, party.listen, self.manifest, self.log)

@@ -9,9 +9,9 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Required, TypedDict
 
 from cutlayer.errors import RunError
 from cutlayer.message import Message
@@ -21,7 +21,22 @@ START = "0" * 64
 TAIL_BYTES = 1 << 14  # read at first to find a file's last line
 
 
-def chained(before: str, facts: dict[str, Any]) -> str:
+class LedgerLine(TypedDict, total=False):
+    """What a line says: about a message, or that the ledger was opened, of which run and under which defences."""
+
+    chain: Required[str]
+    opened: bool
+    run: str
+    defences: list[str]
+    step: int
+    phase: str
+    to: str
+    kind: str
+    bytes: int
+    sha256: str
+
+
+def chained(before: str, facts: Mapping[str, object]) -> str:
     """The hash of a line, given the one before."""
     return hashlib.sha256((before + json.dumps(facts, sort_keys=True)).encode()).hexdigest()
 
@@ -52,7 +67,7 @@ class Ledger:
             }
         )
 
-    def _append(self, facts: dict[str, Any]) -> None:
+    def _append(self, facts: Mapping[str, object]) -> None:
         chain = chained(self._last, facts)
         line = (json.dumps({**facts, "chain": chain}) + "\n").encode()
         try:
@@ -69,14 +84,15 @@ class Ledger:
         os.close(self._file)
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
+def read(path: Path) -> Iterator[LedgerLine]:
     """The lines of a ledger, checked one by one; raises where the chain is broken."""
     before = START
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, text in enumerate(file, start=1):
             try:
-                facts: dict[str, Any] = json.loads(line)
-                chain = facts.pop("chain")
+                line: LedgerLine = json.loads(text)
+                chain = line["chain"]
+                facts = {key: value for key, value in line.items() if key != "chain"}
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RunError(
                     f"Line {number} of {path} is not a ledger's: the file was damaged or changed."
@@ -84,7 +100,7 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             if chained(before, facts) != chain:
                 raise RunError(f"The chain of {path} breaks at line {number}: a line was changed, removed or moved.")
             before = chain
-            yield {**facts, "chain": chain}
+            yield line
 
 
 def only_aligned(path: Path) -> bool:

@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.cut import Roster
 from cutlayer.data.task import NAME
 from cutlayer.errors import ConfigError
+from cutlayer.json_types import Json
 from cutlayer.net.wire.packet import VERSION
 from cutlayer.plan import Facts
 from cutlayer.settings import Settings, settings_of
@@ -64,7 +64,7 @@ class Manifest(Settings):
         """What every party knows."""
         return Facts(self.roster, classes)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """All of it, with every setting written out and the versions of protocol and code."""
         full = {
             **settings_of(self.plan()).to_json(),

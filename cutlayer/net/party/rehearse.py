@@ -6,13 +6,13 @@ Alignment, parties and loop are the same, with `session.InProcess` in place of a
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cutlayer.align.psi import follow, lead
 from cutlayer.errors import ConfigError
+from cutlayer.json_types import Json
 from cutlayer.message import Batch, Phase
 from cutlayer.net.party.own_data import AlignedData, DataSource, data_source
 from cutlayer.net.party.party_file import PartyFile
@@ -29,7 +29,7 @@ def rehearse(
     files: Sequence[PartyFile],
     sources: Mapping[str, DataSource] | None = None,
     on_step: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Align, train and test; return the record."""
     began = time.perf_counter()
     by_name = {file.party.name: file for file in files}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
@@ -21,11 +21,21 @@ from torch import Tensor
 
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.files import write_bytes
+from cutlayer.json_types import Json
 from cutlayer.rng import secret_seed
 
 KEPT = 3  # checkpoints
 CHECKPOINT = re.compile(r"step-(\d+)\.safetensors")
 BROKEN = (OSError, ValueError, KeyError, SafetensorError)  # what reading a damaged file can raise
+
+
+class CheckpointFacts(TypedDict):
+    """Where training stood when a checkpoint was written."""
+
+    epoch: int
+    done: int  # batches of the epoch
+    step: int
+    history: list[dict[str, float]]
 
 
 class RunFolder:
@@ -39,7 +49,7 @@ class RunFolder:
         self.checkpoints.mkdir(exist_ok=True)
         self._whole: dict[int, bool] = {}  # by step, for checkpoints that were read or written
 
-    def save(self, step: int, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def save(self, step: int, tensors: Mapping[str, Tensor], facts: CheckpointFacts) -> None:
         """Write a checkpoint, then remove the oldest."""
         self.write(self._checkpoint(step), _with_digest(save(dict(tensors), {"facts": json.dumps(facts)})))
         self._whole[step] = True
@@ -47,7 +57,7 @@ class RunFolder:
             self._checkpoint(old).unlink(missing_ok=True)
             self._whole.pop(old, None)
 
-    def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def load(self, step: int) -> tuple[dict[str, Tensor], CheckpointFacts]:
         """Read a checkpoint; raise if it is damaged."""
         try:
             return _read(self._checkpoint(step))
@@ -100,17 +110,25 @@ class RunFolder:
         path = self.path / "alignment.safetensors"
         return _read(path)[0]["rows"] if path.exists() else torch.empty(0, dtype=torch.int64)
 
-    def write_json(self, name: str, facts: Any) -> None:
+    def write_json(self, name: str, facts: Json) -> None:
         """Write a small file of facts."""
         self.write(self.path / f"{name}.json", json.dumps(facts, indent=2).encode())
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> Json:
         """Read a small file of facts; None if there is none."""
         path = self.path / f"{name}.json"
         try:
-            return json.loads(path.read_text()) if path.exists() else None
+            content: Json = json.loads(path.read_text()) if path.exists() else None
         except ValueError as error:
             raise RunError(f"The file {path} is damaged ({error}).") from error
+        return content
+
+    def read_facts(self, name: str) -> dict[str, Json] | None:
+        """Read a small file of facts by name; None if there is none."""
+        facts = self.read_json(name)
+        if facts is not None and not isinstance(facts, dict):
+            raise RunError(f"The file {self.path / f'{name}.json'} is damaged (it holds no named facts).")
+        return facts
 
     def remove(self, name: str) -> None:
         """Remove a small file of facts."""
@@ -153,7 +171,7 @@ def _with_digest(data: bytes) -> bytes:
     return data + hashlib.sha256(data).digest()
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read(path: Path) -> tuple[dict[str, Tensor], Any]:
     """Tensors and facts of a file that ends in its own sha256."""
     data = path.read_bytes()
     body, digest = data[:-32], data[-32:]

@@ -3,13 +3,13 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cutlayer import checkpoint
 from cutlayer.errors import ConfigError, Diverged, RunError
+from cutlayer.json_types import Json
 from cutlayer.net.party.alignment import AlreadyFinished
 from cutlayer.net.party.connection import Connection
 from cutlayer.net.party.finished_run import save_for_prediction
@@ -17,6 +17,7 @@ from cutlayer.net.party.ledger import only_aligned
 from cutlayer.net.party.meeting import Meeting, StartingPoint
 from cutlayer.net.party.own_data import AlignedData, DataSource, data_source
 from cutlayer.net.party.results import model_digests, save_models, score
+from cutlayer.net.party.run_folder import CheckpointFacts
 from cutlayer.net.peers.differences import differences
 from cutlayer.net.peers.ending import dismiss_all, say_goodbye
 from cutlayer.net.peers.events import Regroup, Topic
@@ -28,7 +29,7 @@ from cutlayer.version import __version__
 
 def refuse_other_run(connection: Connection) -> None:
     """Once work was done in it, a folder belongs to one run: checkpoints fit no other, and masks must not repeat."""
-    folder, manifest = connection.folder, connection.folder.read_json("manifest")
+    folder, manifest = connection.folder, connection.folder.read_facts("manifest")
     lines = [] if manifest is None else differences(connection.run.to_json(), manifest, str(folder.path))
     if lines and not (folder.is_blank and only_aligned(folder.path / "ledger.jsonl")):
         raise ConfigError(
@@ -66,24 +67,24 @@ class Training:
         self.history: list[dict[str, float]] = []
         self._began = time.perf_counter()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Json]:
         """Meet and train until everything is done; the record that is also written to run.json."""
-        record = self.folder.read_json("run")
+        record = self.folder.read_facts("run")
         if record is not None and self.folder.read_json("farewell") is None:
             raise ConfigError(f"The run in {self.folder.path} is finished; choose another folder for a new one.")
         with self.connection.opened():
             return self._train_until_done() if record is None else self._part(record)
 
-    def _train_until_done(self) -> dict[str, Any]:
+    def _train_until_done(self) -> dict[str, Json]:
         while True:
             try:
                 return self._train_from(self.meeting.agree())
             except Regroup as regroup:
                 self.log(f"{regroup.peer} calls all together: going back to the last checkpoint that all have.")
             except AlreadyFinished:
-                return self._part(self.folder.read_json("pending"))
+                return self._part(self.folder.read_facts("pending"))
 
-    def _train_from(self, start: StartingPoint) -> dict[str, Any]:
+    def _train_from(self, start: StartingPoint) -> dict[str, Json]:
         """Train from a checkpoint to the end, test, save."""
         self.folder.remove("pending")
         session = Session(
@@ -142,15 +143,10 @@ class Training:
         tensors = checkpoint.state_of(party)
         if session.losses and position.batches:
             tensors["losses"] = torch.stack(session.losses)
-        facts = {
-            "epoch": position.epoch,
-            "done": position.batches,
-            "step": session.step,
-            "history": self.history,
-        }
+        facts = CheckpointFacts(epoch=position.epoch, done=position.batches, step=session.step, history=self.history)
         self.folder.save(session.step, tensors, facts)
 
-    def _record(self, session: Session, data: AlignedData, outputs: Tensor | None) -> dict[str, Any]:
+    def _record(self, session: Session, data: AlignedData, outputs: Tensor | None) -> dict[str, Json]:
         return {
             "party": self.connection.name,
             "manifest": self.connection.run.to_json(),
@@ -165,7 +161,7 @@ class Training:
             "cutlayer": __version__,
         }
 
-    def _finish(self, record: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, record: dict[str, Json]) -> dict[str, Json]:
         """Nobody leaves before all have saved their models; from then on nobody goes back."""
         mailbox, inbox, label_party = self.connection.mailbox, self.connection.inbox, self.connection.label_party
         if mailbox.leads:
@@ -178,7 +174,7 @@ class Training:
             inbox.wait_note((Topic.DONE,), label_party)
         return self._part(record)
 
-    def _part(self, record: dict[str, Any] | None) -> dict[str, Any]:
+    def _part(self, record: dict[str, Json] | None) -> dict[str, Json]:
         """All have saved their models: the label party says so until each has heard it; the others say goodbye."""
         inbox, label_party = self.connection.inbox, self.connection.label_party
         if record is None:

@@ -5,9 +5,9 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from cutlayer.errors import CutlayerError, ProtocolError, RunError
+from cutlayer.json_types import Json
 from cutlayer.net.peers.channel_settings import KEEPALIVE, RECONNECT, require_loopback
 from cutlayer.net.peers.events import PeerFailed, PeerJoined, PeerLost
 from cutlayer.net.peers.handshake import (
@@ -63,12 +63,14 @@ class Outgoing:
 class Dialer:
     """Keeps a stream to the label party for as long as this process lives."""
 
-    def __init__(self, mailbox: Mailbox, address: str, manifest: Mapping[str, Any], log: Callable[[str], None]) -> None:
+    def __init__(
+        self, mailbox: Mailbox, address: str, manifest: Mapping[str, Json], log: Callable[[str], None]
+    ) -> None:
         self.mailbox, self.address, self.log = mailbox, address, log
         self.manifest = json.dumps(manifest)
         self._known_process = ""  # of the label party
         self._closed = threading.Event()
-        self._channel: Any = None
+        self._channel: grpc.Channel | None = None
         if mailbox.identity is None:
             require_loopback(address)
         threading.Thread(target=self._stay_connected, daemon=True).start()
@@ -100,7 +102,7 @@ class Dialer:
             pause = SHORTEST_PAUSE if answered else min(LONGEST_PAUSE, pause * 2)
             self._closed.wait(pause * random.uniform(0.5, 1.0))
 
-    def _open(self) -> Any:
+    def _open(self) -> grpc.Channel:
         identity = self.mailbox.identity
         options: list[tuple[str, int | str]] = [*KEEPALIVE, *RECONNECT]
         if identity is None:
@@ -108,7 +110,7 @@ class Dialer:
         options += channel_options(self.mailbox.label_party)
         return grpc.secure_channel(self.address, channel_credentials(identity), options=options)
 
-    def _converse(self, channel: Any) -> bool:
+    def _converse(self, channel: grpc.Channel) -> bool:
         """One stream, from hello to its end; return whether the label party let us in."""
         mailbox, label_party = self.mailbox, self.mailbox.label_party
         link = mailbox.links[label_party]

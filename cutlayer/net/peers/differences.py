@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from cutlayer.data.task import NAME
 
@@ -10,7 +9,7 @@ VALUE_LIMIT = 500  # characters of a value in a line
 LINE_LIMIT = 50  # lines
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], peer: str) -> list[str]:
+def differences(ours: Mapping[str, object], theirs: Mapping[str, object], peer: str) -> list[str]:
     """A line for every setting in which two manifests differ."""
     lines = []
     for key in sorted({*ours, *theirs}):
@@ -29,7 +28,7 @@ def printable(words: object) -> str:
     return "".join(character if character.isprintable() else "?" for character in str(words)[:VALUE_LIMIT])
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A setting on one short printable line, whatever a peer put into it."""
     try:
         text = json.dumps(value)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from cutlayer.errors import CutlayerError
 from cutlayer.net.wire.frame import ReceivedMessage
@@ -35,7 +34,7 @@ class NoteReceived:
     peer: str
     generation: int
     topic: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from cutlayer.errors import ConfigError, CutlayerError, ProtocolError
+from cutlayer.json_types import Json
 from cutlayer.net.peers.channel_settings import KEEPALIVE, STRANGER_LIMITS, require_loopback
 from cutlayer.net.peers.differences import differences
 from cutlayer.net.peers.events import PeerFailed, PeerJoined, PeerLost
@@ -33,13 +33,16 @@ from cutlayer.net.wire.schema import JOIN
 HELLO_SECONDS = 10.0  # for a party to say hello
 
 
+Join = Callable[[StreamReader, Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
+
+
 class JoinHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Gives every stream a reader of its own."""
 
-    def __init__(self, join: Callable[[StreamReader, Iterator[Any], Any], Iterator[bytes]]) -> None:
+    def __init__(self, join: Join) -> None:
         self._join = join
 
-    def service(self, handler_call_details: Any) -> Any:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """The handler of a new stream; there is one method, and no handler for any other."""
         if handler_call_details.method != JOIN:
             return None
@@ -50,7 +53,9 @@ class JoinHandler(grpc.GenericRpcHandler):  # type: ignore[misc]
 class Listener:
     """Listens, lets parties of the federation in, and attaches their streams to the mailbox's links."""
 
-    def __init__(self, mailbox: Mailbox, address: str, manifest: Mapping[str, Any], log: Callable[[str], None]) -> None:
+    def __init__(
+        self, mailbox: Mailbox, address: str, manifest: Mapping[str, Json], log: Callable[[str], None]
+    ) -> None:
         self.mailbox, self.manifest = mailbox, manifest
         self.log, self.refusal_log = log, RateLimitedLog(log)
         self._processes: dict[str, str] = {}  # the process of each peer that we talked to last
@@ -79,7 +84,7 @@ class Listener:
             link.close()  # ends the streams, so that the server does not have to wait for them
         self._server.stop(1.0).wait()
 
-    def _join(self, reader: StreamReader, requests: Iterator[Any], context: Any) -> Iterator[bytes]:
+    def _join(self, reader: StreamReader, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One stream of one dialer, from its hello to its end."""
         endpoint = endpoint_of(context.peer())
         self._failures.succeeded(endpoint)  # from here on, we report what is wrong with it
@@ -100,7 +105,7 @@ class Listener:
         yield opening_packet(welcome).to_bytes()
         yield from self.mailbox.links[hello.name].outgoing(stream)
 
-    def _read_hello(self, requests: Iterator[Any], context: Any) -> Hello:
+    def _read_hello(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Hello:
         """Whoever dialled must show a certificate of a party of the run, then a hello of that party, with a manifest.
 
         The certificate comes first, so that strangers cost no waiting.
@@ -139,7 +144,9 @@ class Listener:
             welcome = replace(welcome, certificate=mailbox.identity.shown.decode(), signature=signature.hex())
         return stream, welcome
 
-    def _read(self, name: str, stream: int, reader: StreamReader, requests: Iterator[Any], context: Any) -> None:
+    def _read(
+        self, name: str, stream: int, reader: StreamReader, requests: Iterator[bytes], context: grpc.ServicerContext
+    ) -> None:
         """Read a stream to its end."""
         link, reason, identity = self.mailbox.links[name], "it closed the connection", self.mailbox.identity
         certificate = peer_certificate(context) if identity else b""

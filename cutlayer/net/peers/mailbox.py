@@ -10,15 +10,16 @@ import secrets
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from cutlayer.errors import ProtocolError
+from cutlayer.json_types import Json
 from cutlayer.message import Kind, Message
 from cutlayer.net.peers.events import Event, MessageReceived, NoteReceived
 from cutlayer.net.trust.identity import Identity
 from cutlayer.net.wire.frame import CAPS, NUMBER, AllowedMessages, Decoder, Encoder, statement
 from cutlayer.net.wire.link import Link
 from cutlayer.net.wire.packet import PART, Packet, note
+from cutlayer.net.wire.schema import TensorHeader
 
 # Seconds that a stream's thread waits for a busy party at most; Python's default of 5 ms costs a fifth of a step.
 SWITCH_SECONDS = 0.0002
@@ -65,11 +66,11 @@ class Mailbox:
             peer: Decoder(AllowedMessages(self.run, self.name, senders[peer], rows, shapes)) for peer in self.peers
         }
 
-    def send_note(self, peer: str, topic: str, **facts: Any) -> None:
+    def send_note(self, peer: str, topic: str, **facts: Json) -> None:
         """Send a note."""
         self.links[peer].send(self.generation, note(topic, json.dumps(facts)))
 
-    def send_note_to_all(self, topic: str, **facts: Any) -> None:
+    def send_note_to_all(self, topic: str, **facts: Json) -> None:
         """Send a note to every peer."""
         for peer in self.peers:
             self.send_note(peer, topic, **facts)
@@ -111,7 +112,7 @@ class Mailbox:
             self.identity.verify(tensor.certificate, tensor.sender, statement(packet), tensor.signature)
         self.events.put(MessageReceived(peer, packet.generation, message))
 
-    def _forward(self, peer: str, packet: Packet, tensor: Any) -> None:
+    def _forward(self, peer: str, packet: Packet, tensor: TensorHeader) -> None:
         """Only keys pass from one feature party to another: small, public and signed."""
         known = self.leads and tensor.receiver in self.links and tensor.sender == peer
         if not known or tensor.kind != NUMBER[Kind.SETUP] or len(packet.payload) > min(PART, CAPS[Kind.SETUP]):
@@ -129,7 +130,7 @@ def _signed(packet: Packet, identity: Identity) -> Packet:
     return packet._replace(header=frame.SerializeToString())
 
 
-def _facts(peer: str, text: str) -> Mapping[str, Any]:
+def _facts(peer: str, text: str) -> Mapping[str, object]:
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError) as error:

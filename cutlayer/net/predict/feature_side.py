@@ -1,7 +1,6 @@
 """Feature side: a feature party's part in joint prediction. It answers for as long as it is asked."""
 
 from collections import Counter
-from typing import Any
 
 from cutlayer.net.party.connection import Connection
 from cutlayer.net.peers.events import Regroup, Stopped, Topic
@@ -16,7 +15,7 @@ class Responder:
         self.connection, self.saved = connection, saved
         self.counts = Counter(asked=0, known=0, batches=0)
 
-    def run(self, *, forever: bool = False) -> dict[str, Any]:
+    def run(self, *, forever: bool = False) -> dict[str, int]:
         """Answer until the label party is done, or for ever, waiting for the next one; what was answered."""
         with self.connection.opened():
             while True:
@@ -38,8 +37,8 @@ class Responder:
         inbox.begin_meeting(call.generation)
         shape = self.saved.run.shapes[self.connection.name]
         mailbox.allow({leader: shape}, ID_LIMIT)
-        state = {"trained": self.saved.run.training, "shape": list(shape), "count": self.saved.meetings}
-        mailbox.send_note(leader, Topic.STATE, **state)
+        trained, meetings = self.saved.run.training, self.saved.meetings
+        mailbox.send_note(leader, Topic.STATE, trained=trained, shape=list(shape), count=meetings)
         count = inbox.wait_note((Topic.BEGIN,), leader).facts.get("count")
         return self.saved.begin(count if type(count) is int else 0, self.connection.carrier)
 

@@ -97,7 +97,7 @@ def _answer_errors(app: FastAPI) -> None:
         return problem(request, 500, str(error))
 
 
-def serve(predictor: Predictor, log: Callable[[str], None]) -> dict[str, Any]:
+def serve(predictor: Predictor, log: Callable[[str], None]) -> dict[str, bool]:
     """Listen to parties and to requests until told to stop."""
     address = predictor.connection.file.serve.http
     host, _, port = (address or DEFAULT).rpartition(":")

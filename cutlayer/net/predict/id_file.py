@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from cutlayer.data.tables.read import read_table
 from cutlayer.errors import ConfigError, DataError
@@ -36,7 +35,7 @@ def read_wanted_ids(path: Path, file: PartyFile) -> list[object]:
     return ids
 
 
-def predict_file(predictor: Predictor, ids: list[object], out: Path, progress: Progress) -> dict[str, Any]:
+def predict_file(predictor: Predictor, ids: list[object], out: Path, progress: Progress) -> dict[str, int | str]:
     """Ask about all ids, then write the predictions; how many there are."""
     normalised = normalise_ids(ids, predictor.run)
     answers: list[Answer] = []

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -115,7 +114,7 @@ class Predictor:
         links = self.connection.mailbox.links
         return [peer for peer, link in links.items() if not link.is_open]
 
-    def _meetings(self, state: Mapping[str, Any], peer: str, shape: Shape) -> int:
+    def _meetings(self, state: Mapping[str, object], peer: str, shape: Shape) -> int:
         """How often a peer has met, if it trained with us; otherwise it is told so."""
         mailbox = self.connection.mailbox
         if state.get("trained") != self.saved.run.training:

@@ -5,8 +5,6 @@ listener gives it `peer_certificate`. A dialer names whom it expects (`channel_o
 show it the listener's certificate, so it must ask for a signed statement (`Identity.verify`) to notice a revocation.
 """
 
-from typing import Any
-
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from cutlayer.errors import ConfigError
@@ -37,8 +35,8 @@ def channel_options(name: str) -> list[tuple[str, str]]:
     return [("grpc.ssl_target_name_override", pem.party_name(name) + pem.SUFFIX)]
 
 
-def peer_certificate(context: Any) -> bytes:
-    """The certificate that the dialer of a call (a grpc.ServicerContext) showed, as PEM."""
+def peer_certificate(context: grpc.ServicerContext) -> bytes:
+    """The certificate that the dialer of a call showed, as PEM."""
     certificates = context.auth_context().get("x509_pem_cert", ())
     if len(certificates) != 1:
         raise Refused("no certificate")

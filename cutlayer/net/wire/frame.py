@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ LITTLE = sys.byteorder == "little"
 DIMENSIONS = 6
 TYPES = {torch.float32: 1, torch.float64: 2, torch.int64: 3, torch.uint8: 4}
 TYPE_OF = {number: dtype for dtype, number in TYPES.items()}
-WIRE_DTYPES: dict[torch.dtype, np.dtype[Any]] = {
+WIRE_DTYPES: dict[torch.dtype, np.dtype[np.generic]] = {
     torch.float16: np.dtype("<f2"),
     torch.float32: np.dtype("<f4"),
     torch.float64: np.dtype("<f8"),
@@ -78,7 +78,7 @@ class MessageHeader:
     shape: Shape
     parts: int
     size: int  # bytes on the wire
-    wire_dtype: np.dtype[Any]  # of the numbers on the wire
+    wire_dtype: np.dtype[np.generic]  # of the numbers on the wire
 
 
 class ReceivedMessage(NamedTuple):
@@ -94,7 +94,7 @@ class Encoder:
 
     def __init__(self, run: bytes) -> None:
         self.run = run
-        self._last: dict[str, tuple[Any, bytes]] = {}  # by receiver: the header's contents and its bytes
+        self._last: dict[str, tuple[object, bytes]] = {}  # by receiver: the header's contents and its bytes
 
     def packets(self, message: Message) -> list[Packet]:
         """A message as one or more packets, each with a view of its payload, which must be copied at once."""
@@ -173,7 +173,7 @@ class Decoder:
         data = bytearray().join(parts)  # the only copy: the tensor's own memory
         return ReceivedMessage(checked, step, _numbers(checked, data))
 
-    def _check(self, tensor: Any) -> MessageHeader:
+    def _check(self, tensor: schema.TensorHeader) -> MessageHeader:
         """Refuse what the manifest does not allow, judging by the header."""
         allowed, shape = self.allowed, tuple(tensor.shape)
         if tensor.run != allowed.run:

@@ -6,7 +6,7 @@ protobuf, which would copy it at every step.
 """
 
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -33,10 +33,10 @@ class Packet(NamedTuple):
     version: int = VERSION
 
     @property
-    def frame(self) -> Any:
+    def frame(self) -> schema.FrameHeader:
         """The parsed header: a note or a tensor."""
         try:
-            frame = schema.Frame.FromString(self.header)
+            frame: schema.FrameHeader = schema.Frame.FromString(self.header)
         except DecodeError as error:
             raise ProtocolError("Expected a header in protobuf, got something else.") from error
         if self.payload and frame.WhichOneof("body") != "tensor":

@@ -7,6 +7,7 @@ People read the layer table of the architecture page.
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from types import ModuleType
 
 import cutlayer
@@ -43,12 +44,12 @@ def write_page() -> str:
 
 
 def layer_table() -> str:
-    """One line per layer; a room (a folder) is written with a slash."""
-    lines = ["| layer | modules | may import |", "|---|---|---|"]
+    """One item per layer; a room (a folder) is written with a slash."""
+    lines = []
     for level, names in LAYERS.items():
         modules = ", ".join(f"`{name}/`" if (ROOT / name).is_dir() else f"`{name}`" for name in names)
-        below = f"layers 0 to {level}" if level else "torch, numpy"
-        lines.append(f"| {level} | {modules} | {below} |")
+        below = f"layers 0 to {level}" if level else "torch, numpy and the standard library"
+        lines += wrap(f"- **{level}** may import {below}: {modules}", 120, subsequent_indent="  ")
     return "\n".join([*lines, ""])
 
 

@@ -38,9 +38,10 @@ def split_setup(setup: str) -> tuple[str, str]:
 
 def roles(task: Task, attack: Attack) -> dict[str, str]:
     """Who would have attacked whom, for a cell in which nobody did."""
-    label, first = task.label_party, task.feature_parties[0]
-    attacker = label if attack.by is Role.LABEL_PARTY else first
-    return {"attacker": attacker, "victim": first if attack.target is Target.FEATURES else label}
+    attacker = task.label_party if attack.by is Role.LABEL_PARTY else task.feature_parties[0]
+    holders = [name for name in task.features if name != attacker]
+    victim = holders[0] if attack.target is Target.FEATURES and holders else task.label_party
+    return {"attacker": attacker, "victim": victim}
 
 
 def _line(task: Task, cell: Cell, row: Mapping[str, Any], outcome: Outcome) -> Row:

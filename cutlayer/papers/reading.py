@@ -12,7 +12,7 @@ from cutlayer.metrics.forms import measure_named
 STRONGEST = "strongest"  # in place of an attack's name: the one with the least error
 
 
-class Kind(StrEnum):
+class Quantity(StrEnum):
     """What is read off an outcome. Shares are in percent; errors, and what is calibrated by them, are not."""
 
     ACCURACY = "accuracy"
@@ -32,22 +32,22 @@ class Kind(StrEnum):
 def read(outcome: Outcome, what: str, victim: str = "") -> float | None:
     """Read a number off an outcome, or None where there is none.
 
-    `what` is a Kind, and after a colon the name of an attack or of a check's figure: `attack:decoder`. `victim` says
+    `what` is a Quantity, and after a colon the name of an attack or of a check's figure: `attack:decoder`. `victim` says
     whose secret is meant where the attack has several victims.
     """
     word, _, name = what.partition(":")
-    one_of("kind of figure", word, list(Kind))
-    kind = Kind(word)
+    one_of("kind of figure", word, list(Quantity))
+    kind = Quantity(word)
     if outcome["status"] != Status.DONE:
         return None
-    if kind in (Kind.ACCURACY, Kind.AUC):
+    if kind in (Quantity.ACCURACY, Quantity.AUC):
         return float(100 * outcome["metrics"][kind])
-    if kind is Kind.CHECK:
+    if kind is Quantity.CHECK:
         figures = {key: value for check in outcome["checks"].values() for key, value in check.items()}
         return float(figures[name]) if name in figures else None
-    if kind in (Kind.ERROR, Kind.CAP):
+    if kind in (Quantity.ERROR, Quantity.CAP):
         error = _error(outcome, name, victim)
-        return error if error is None or kind is Kind.ERROR else float(outcome["metrics"]["accuracy"] * error)
+        return error if error is None or kind is Quantity.ERROR else float(outcome["metrics"]["accuracy"] * error)
     row = _row(outcome, name, victim)
     return None if row is None else _figure(row, kind)
 
@@ -70,10 +70,10 @@ def _error(outcome: Outcome, attack: str, victim: str) -> float | None:
     return min((measure_named(row["metric"]).error(row["value"]) for row in rows), default=None)
 
 
-def _figure(row: Row, kind: Kind) -> float | None:
-    if kind is Kind.SECONDS:
+def _figure(row: Row, kind: Quantity) -> float | None:
+    if kind is Quantity.SECONDS:
         return float(row["seconds"])
-    if kind in (Kind.ATTACK, Kind.BASELINE):
+    if kind in (Quantity.ATTACK, Quantity.BASELINE):
         percent = 1 if measure_named(row["metric"]).less_is_more else 100  # errors are no shares
-        return float(percent * row["value" if kind is Kind.ATTACK else "baseline"])
+        return float(percent * row["value" if kind is Quantity.ATTACK else "baseline"])
     return float(row["figures"][kind]) if kind in row["figures"] else None

@@ -58,3 +58,12 @@ def test_nothing_is_unpickled_or_evaluated():
     for path in sorted(ROOT.rglob("*.py")):
         text = path.read_text()
         assert "import pickle" not in text and "torch.load(" not in text and "allow_pickle=True" not in text, path
+
+
+def test_no_two_classes_have_the_same_name():
+    homes: dict[str, list[str]] = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

@@ -10,7 +10,7 @@ import torch
 from cutlayer.align.psi import follow, lead
 from cutlayer.message import Batch, Phase
 from cutlayer.net.party.finished_run import save_for_prediction
-from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.manifest import RunManifest
 from cutlayer.net.party.meeting import StartingPoint
 from cutlayer.net.party.own_data import data_source
 from cutlayer.net.party.party_file import PartyFile, read_file
@@ -68,7 +68,7 @@ def write_files(
     return {party: read_file(folder / f"{party}.toml") for party in parties}
 
 
-def _aligned(run: Manifest, sources: dict[str, Any]) -> dict[str, torch.Tensor]:
+def _aligned(run: RunManifest, sources: dict[str, Any]) -> dict[str, torch.Tensor]:
     batch, salt = Batch(0, Phase.ALIGN, torch.empty(0, dtype=torch.int64)), SALT.encode()
     talks = {n: follow(n, s.ids, run.roster, batch, salt=salt) for n, s in sources.items() if n != run.label_party}
     talks[run.label_party] = lead(sources[run.label_party].ids, run.roster, batch, salt=salt, seed=run.seed)

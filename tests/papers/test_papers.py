@@ -9,7 +9,7 @@ import cutlayer as cl
 from cutlayer.cli import main
 from cutlayer.papers import Paper, names, papers
 from cutlayer.papers.job import check_name
-from cutlayer.papers.reading import STRONGEST, Kind
+from cutlayer.papers.reading import STRONGEST, Quantity
 from cutlayer.papers.reproduce import tables_of
 from cutlayer.settings import read_attacks
 from cutlayer.spec import imported
@@ -22,7 +22,7 @@ PRINTED = {  # numbers that the papers print
     "fedadob": {0.033, 0.087, 0.506},
     "fedadob-horizontal": {0.111, 0.052, 0.071},
 }
-OF_OUTCOME = (Kind.ACCURACY, Kind.AUC, Kind.CHECK)
+OF_OUTCOME = (Quantity.ACCURACY, Quantity.AUC, Quantity.CHECK)
 
 
 def test_papers_are_found_and_say_what_they_are(capsys):
@@ -59,7 +59,7 @@ def test_every_entry_names_things_that_exist(quick):
             assert entry.job.data.split(":")[0] in cl.data.names()
             kind, _, name = entry.read.partition(":")
             attacks = {attack for job in entry.sweep or (entry.job,) for attack in job.attacks}
-            assert Kind(kind) in OF_OUTCOME or name == STRONGEST or name in attacks, entry
-            assert Kind(kind) is not Kind.CHECK or entry.job.checks, entry
+            assert Quantity(kind) in OF_OUTCOME or name == STRONGEST or name in attacks, entry
+            assert Quantity(kind) is not Quantity.CHECK or entry.job.checks, entry
         if not quick:
             assert PRINTED.get(paper, set()) <= {entry.paper for entry in entries}, paper

@@ -13,7 +13,7 @@ import torch
 from cutlayer.bench.parts.federation import PARTIES, child
 from cutlayer.data.task import Features, Goal
 from cutlayer.net.party.connection import Connection, Purpose
-from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.manifest import RunManifest
 from cutlayer.net.party.own_data import AlignedData
 from cutlayer.net.party.party_file import DataSection, PartyFile, PartySection
 from cutlayer.net.party.rehearse import rehearse
@@ -60,7 +60,7 @@ class _Rows:
 
 def _party_file(name: str, party: str, folder: Path, port: int, lookahead: int = 0) -> PartyFile:
     task = TASKS[name]
-    run = Manifest(
+    run = RunManifest(
         parties=PARTIES,
         label_party="a",
         bottom=task.bottom,

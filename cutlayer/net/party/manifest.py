@@ -1,4 +1,4 @@
-"""Manifest: what all parties agree on before anything is computed. Each writes it in its own file; all must be equal.
+"""RunManifest: what all parties agree on before anything is computed. Each has it in its own file; all must be equal.
 
 It says everything that shapes what crosses: who takes part, models, cut, defences, schedule, seed, versions. What a
 party requires of the others is its own affair and is checked against the manifest before it dials or listens.
@@ -22,7 +22,7 @@ from cutlayer.words import read_words
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest(Settings):
+class RunManifest(Settings):
     """The [run] section of a party's file: how to train, and what else all must agree on."""
 
     parties: tuple[str, ...]  # all who take part, in the order in which embeddings meet
@@ -83,11 +83,11 @@ class Manifest(Settings):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).digest()
 
 
-def manifest_of(section: Mapping[str, object]) -> Manifest:
+def manifest_of(section: Mapping[str, object]) -> RunManifest:
     """Read a [run] section; a key that is not known is refused, with the nearest that is."""
     for key in section:
-        one_of("key in [run]", key, [f.name for f in fields(Manifest)])
+        one_of("key in [run]", key, [f.name for f in fields(RunManifest)])
     for key in ("parties", "label_party"):
         if key not in section:
             raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example`.")
-    return read_words(Manifest, section, lambda key: " in [run]")
+    return read_words(RunManifest, section, lambda key: " in [run]")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from cutlayer._validate import one_of, positive
 from cutlayer.align.curve import SALT_BYTES
 from cutlayer.errors import ConfigError
-from cutlayer.net.party.manifest import Manifest, manifest_of
+from cutlayer.net.party.manifest import RunManifest, manifest_of
 from cutlayer.net.party.requirements import require
 
 
@@ -58,7 +58,7 @@ class PartyFile:
     path: Path
     party: PartySection
     data: DataSection
-    run: Manifest
+    run: RunManifest
     requires: tuple[str, ...] = ()
     serve: ServeSection = ServeSection()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
-from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.manifest import RunManifest
 from cutlayer.spec import name_of, plain
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -25,7 +25,7 @@ RULE = re.compile(r"(?P<subject>[a-z0-9-]+)(\.(?P<setting>[a-z_]+))?(\s*(?P<sign
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Requirement:
     """One requirement, parsed."""
 
     text: str
@@ -35,7 +35,7 @@ class Rule:
     value: str
 
     @classmethod
-    def parse(cls, text: str) -> "Rule":
+    def parse(cls, text: str) -> "Requirement":
         """Read a rule as a user writes it."""
         match = RULE.fullmatch(text.strip())
         if not match or (match["setting"] and not match["sign"]):
@@ -44,7 +44,7 @@ class Rule:
             )
         return cls(text, match["subject"], match["setting"], match["sign"], match["value"] or "")
 
-    def holds(self, manifest: Manifest) -> bool:
+    def holds(self, manifest: RunManifest) -> bool:
         """Whether a manifest fulfils this rule."""
         plan = manifest.plan()
         if self.sign is None:
@@ -69,10 +69,10 @@ class Rule:
             return text == self.value
 
 
-def require(rules: Sequence[str], manifest: Manifest) -> None:
+def require(rules: Sequence[str], manifest: RunManifest) -> None:
     """Raise unless a manifest fulfils every rule."""
     for text in rules:
-        if not Rule.parse(text).holds(manifest):
+        if not Requirement.parse(text).holds(manifest):
             raise ConfigError(
                 f"This party requires {text!r}, and the manifest does not say so: change [run] in agreement with the "
                 "others, or [require]."

@@ -16,7 +16,7 @@ from cutlayer.json_types import Json
 from cutlayer.message import Kind, Message
 from cutlayer.net.peers.events import Event, MessageReceived, NoteReceived
 from cutlayer.net.trust.identity import Identity
-from cutlayer.net.wire.frame import CAPS, NUMBER, AllowedMessages, Decoder, Encoder, statement
+from cutlayer.net.wire.frame import CAPS, NUMBER, AllowedMessages, Encoder, FrameReader, statement
 from cutlayer.net.wire.link import Link
 from cutlayer.net.wire.packet import PART, Packet, note
 from cutlayer.net.wire.schema import TensorHeader
@@ -62,8 +62,8 @@ class Mailbox:
         """Set which embeddings or gradients may arrive, and how many rows a batch may have."""
         others = frozenset(self.parties) - {self.name}
         senders = {peer: others if peer == self.label_party else frozenset([peer]) for peer in self.peers}
-        self._decoders = {
-            peer: Decoder(AllowedMessages(self.run, self.name, senders[peer], rows, shapes)) for peer in self.peers
+        self._readers = {
+            peer: FrameReader(AllowedMessages(self.run, self.name, senders[peer], rows, shapes)) for peer in self.peers
         }
 
     def send_note(self, peer: str, topic: str, **facts: Json) -> None:
@@ -86,7 +86,7 @@ class Mailbox:
     def restart_link(self, peer: str) -> None:
         """Start again from zero with a peer that is a new process."""
         self.links[peer].reset()
-        self._decoders[peer] = Decoder(self._decoders[peer].allowed)
+        self._readers[peer] = FrameReader(self._readers[peer].allowed)
 
     def wait_confirmed(self, peers: Iterable[str], timeout: float) -> None:
         """Wait until peers have confirmed everything that was sent."""
@@ -95,8 +95,8 @@ class Mailbox:
 
     def _deliver(self, peer: str, packet: Packet) -> None:
         """Check a packet, in its stream's thread; forward it or queue it."""
-        decoder = self._decoders[peer]
-        if packet.header != decoder.header:  # otherwise it is like the last one, and for us
+        reader = self._readers[peer]
+        if packet.header != reader.header:  # otherwise it is like the last one, and for us
             frame = packet.frame
             if frame.WhichOneof("body") == "note":
                 self.put(NoteReceived(peer, packet.generation, frame.note.topic, _facts(peer, frame.note.text)))
@@ -104,7 +104,7 @@ class Mailbox:
             if frame.tensor.receiver != self.name:
                 self._forward(peer, packet, frame.tensor)
                 return
-        message = decoder.add(packet)
+        message = reader.add(packet)
         if message is None:
             return
         if message.header.sender != peer and self.identity is not None:

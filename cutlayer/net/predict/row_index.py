@@ -17,19 +17,19 @@ from cutlayer.data.task import Features
 from cutlayer.defence import changes
 from cutlayer.errors import ConfigError, DataError, RunError
 from cutlayer.net.party.finished_run import FinishedRun
-from cutlayer.net.party.manifest import Manifest
+from cutlayer.net.party.manifest import RunManifest
 from cutlayer.net.party.own_data import DatasetSource, TableSource, ids_in
 from cutlayer.plan import part_of
 
 TAG = 16  # bytes: two of ten million ids share a tag with a chance below 2^-80
 
 
-def tag(id_: bytes, run: Manifest) -> bytes:
+def tag(id_: bytes, run: RunManifest) -> bytes:
     """What stands for an id on the wire. Only those who know the salt can try ids on it."""
     return hmac.digest(run.salt.encode(), b"cutlayer predict\0" + id_, "sha256")[:TAG]
 
 
-def normalise_ids(values: Iterable[object], run: Manifest) -> list[bytes]:
+def normalise_ids(values: Iterable[object], run: RunManifest) -> list[bytes]:
     """Ids in the form that all parties use; empty where there is none. A dataset's ids are its row numbers."""
     rule = Rule(run.ids)
     forms = (read_ids([value], rule=rule, country=run.country).values for value in values)

@@ -1,6 +1,6 @@
 """Messages to bytes and back. Everything a peer says about a message is checked before it is used.
 
-A peer may send whatever it likes, so the decoder trusts nothing: types and shapes must be those that the manifest
+A peer may send whatever it likes, so the reader trusts nothing: types and shapes must be those that the manifest
 allows (`AllowedMessages`), lengths must agree with shapes, and numbers must be finite. A message larger than one part
 is sent in several, which are joined only as they arrive, so a peer's claim alone reserves no memory.
 """
@@ -141,7 +141,7 @@ def statement(packet: Packet) -> bytes:
     return bytes(tensor.run) + text + hashlib.sha256(packet.payload).digest()
 
 
-class Decoder:
+class FrameReader:
     """Joins the parts of one link's messages.
 
     A sender finishes a message before it starts the next, but messages that the label party forwards may arrive

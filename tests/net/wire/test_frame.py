@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cutlayer.errors import ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.net.wire import frame, schema
-from cutlayer.net.wire.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, AllowedMessages, Decoder, packets, statement
+from cutlayer.net.wire.frame import CAPS, KINDS, NUMBER, PHASES, TYPES, AllowedMessages, FrameReader, packets, statement
 from cutlayer.net.wire.packet import HEAD, HEADER_LIMIT, VERSION, Packet, note
 from cutlayer.wire import Encoding
 from tests.helpers.changes import change
@@ -25,7 +25,7 @@ def message(payload, kind=Kind.EMBEDDING, *, step=7, phase=Phase.TRAIN, encoding
 
 def cross(sent, allowed=ALLOWED):
     """Through bytes and back."""
-    decoder, arrived = Decoder(allowed), None
+    decoder, arrived = FrameReader(allowed), None
     for packet in packets(sent, RUN):
         assert arrived is None
         arrived = decoder.add(Packet.from_bytes(packet.to_bytes()))
@@ -104,7 +104,7 @@ def test_what_is_sent_does_not_change_with_the_tensor_it_was_made_of():
     (packet,) = packets(message(sent), RUN)
     data = packet.to_bytes()
     sent.zero_()
-    assert Decoder(ALLOWED).add(Packet.from_bytes(data)).payload.equal(torch.ones(4, 16))
+    assert FrameReader(ALLOWED).add(Packet.from_bytes(data)).payload.equal(torch.ones(4, 16))
 
 
 def test_what_arrives_can_be_written_to():
@@ -157,7 +157,7 @@ def part(**changed):
 )
 @pytest.mark.parametrize("before", [0, 1])
 def test_what_the_manifest_does_not_allow_is_refused(changed, says, before):
-    decoder = Decoder(ALLOWED)
+    decoder = FrameReader(ALLOWED)
     for _ in range(before):  # a header like the last one is not checked again; any other is
         assert decoder.add(part()) is not None
     with pytest.raises(ProtocolError, match=says):
@@ -189,7 +189,7 @@ def test_over_the_cap_is_refused_before_anything_is_allocated(kind):
     first = part(kind=NUMBER[kind], type=big, shape=[1, size], parts=-(-size // frame.PART))
     tracemalloc.start()
     with pytest.raises(ProtocolError, match="at most"):
-        Decoder(ALLOWED).add(first)
+        FrameReader(ALLOWED).add(first)
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()
 
@@ -197,7 +197,7 @@ def test_over_the_cap_is_refused_before_anything_is_allocated(kind):
 def test_a_promise_of_parts_reserves_no_memory():
     size = CAPS[Kind.POINTS]
     first = part(kind=NUMBER[Kind.POINTS], type=4, shape=[size], parts=size // frame.PART, payload=bytes(frame.PART))
-    decoder = Decoder(ALLOWED)
+    decoder = FrameReader(ALLOWED)
     tracemalloc.start()
     assert decoder.add(first) is None
     assert tracemalloc.get_traced_memory()[1] < 3 * frame.PART
@@ -226,7 +226,7 @@ def test_parts_out_of_order_or_of_another_message_are_refused(monkeypatch, chang
     monkeypatch.setattr(frame, "PART", 100)
     parts = packets(message(torch.ones(4, 16)), RUN)
     assert len(parts) == 3
-    decoder = Decoder(ALLOWED)
+    decoder = FrameReader(ALLOWED)
     assert decoder.add(parts[0]) is None
     with pytest.raises(ProtocolError):
         decoder.add(change(parts[1], **changed))

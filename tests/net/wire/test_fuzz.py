@@ -20,7 +20,7 @@ from cutlayer.net.peers.events import MessageReceived, NoteReceived
 from cutlayer.net.peers.handshake import Hello, Welcome, opening_packet, read_opening
 from cutlayer.net.peers.mailbox import Mailbox
 from cutlayer.net.wire import frame, schema
-from cutlayer.net.wire.frame import AllowedMessages, Decoder
+from cutlayer.net.wire.frame import AllowedMessages, FrameReader
 from cutlayer.net.wire.packet import VERSION, Packet, note
 from tests.helpers import fuzz_corpus, fuzz_mutations
 from tests.helpers.changes import change
@@ -158,7 +158,7 @@ def test_differences_are_few_short_printable_lines(theirs):
 
 def decoder(**changes):
     settings = {"run": b"run", "receiver": "bank", "senders": frozenset(["shop"]), "rows": 8, "shape": {}}
-    return Decoder(AllowedMessages(**{**settings, **changes}))
+    return FrameReader(AllowedMessages(**{**settings, **changes}))
 
 
 def tensor(**changes):

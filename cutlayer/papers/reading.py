@@ -32,8 +32,8 @@ class Quantity(StrEnum):
 def read(outcome: Outcome, what: str, victim: str = "") -> float | None:
     """Read a number off an outcome, or None where there is none.
 
-    `what` is a Quantity, and after a colon the name of an attack or of a check's figure: `attack:decoder`. `victim` says
-    whose secret is meant where the attack has several victims.
+    `what` is a Quantity, and after a colon the name of an attack or of a check's figure: `attack:decoder`. `victim`
+    says whose secret is meant where the attack has several victims.
     """
     word, _, name = what.partition(":")
     one_of("kind of figure", word, list(Quantity))

@@ -5,10 +5,10 @@ Type checkers cannot follow that: they read the `__init__.pyi` beside each `__in
 the same names (`make generated`), and a test fails when it is out of date.
 """
 
-import pkgutil
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 
@@ -47,4 +47,5 @@ def lazy(
 
 def _files(package: ModuleType) -> set[str]:
     """The names of the package's own modules, which `from package import module` asks for before it imports them."""
-    return {info.name for info in pkgutil.iter_modules(package.__path__)}
+    folders = [Path(folder) for folder in package.__path__]
+    return {path.stem for folder in folders for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}

@@ -4,9 +4,9 @@ Nothing is listed: a paper is found because its folder lies here and holds `PAPE
 gives the entries of every table.
 """
 
-import pkgutil
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Paper:
 
 def names() -> list[str]:
     """What the papers are called on the command line; nothing is imported for it."""
-    return [info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__) if info.ispkg]
+    return sorted(file.parent.name.replace("_", "-") for file in Path(__file__).parent.glob("*/__init__.py"))
 
 
 def papers() -> list[Paper]:

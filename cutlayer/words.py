@@ -6,6 +6,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from cutlayer.errors import ConfigError
+from cutlayer.json_types import Json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,7 +49,7 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, list | tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
     if get_origin(hint) is Mapping:
         values = get_args(hint)[1]
-        return isinstance(value, Mapping) and (values is Any or all(_fits(item, values) for item in value.values()))
+        return isinstance(value, Mapping) and (values == Json or all(_fits(item, values) for item in value.values()))
     return isinstance(value, float | int if hint is float else hint)
 
 

@@ -11,7 +11,7 @@ from torch import Generator
 from cutlayer._validate import at_least
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
 from cutlayer.attacks.tools.binary.enumeration import Bits, binary_vectors
-from cutlayer.attacks.tools.binary.span import Floats, Span, span_of
+from cutlayer.attacks.tools.binary.span import Floats, Real, Span, span_of
 from cutlayer.attacks.tools.binary.visible import columns, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
@@ -122,7 +122,7 @@ def two_valued(points: Floats, starts: int, rng: np.random.Generator) -> Bits:
     return bits[:, bits.any(axis=0) & ~bits.all(axis=0)]
 
 
-def refitted(points: NDArray[Any], directions: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
+def refitted(points: NDArray[Real], directions: NDArray[Real]) -> tuple[NDArray[Real], Floats]:
     """Cut each direction in two halves and fit them: the new directions, and the share of variance explained."""
     bits = _halves(points, directions).astype(points.dtype)
     fitted = points.T @ bits / points.dtype.type(len(points))
@@ -130,13 +130,13 @@ def refitted(points: NDArray[Any], directions: NDArray[Any]) -> tuple[NDArray[An
     return fitted, (fitted.astype(np.float64) ** 2).sum(axis=0) / np.where(spread > 0, spread, np.inf)
 
 
-def _halves(points: NDArray[Any], directions: NDArray[Any]) -> Bits:
+def _halves(points: NDArray[Real], directions: NDArray[Real]) -> Bits:
     """Of rows of unit covariance, a column of two values has them half its skewness above and below the same point."""
     values = points @ _unit(directions)
     return np.asarray(values > np.einsum("ij,ij,ij->j", values, values, values) / (2 * len(values)), dtype=np.bool_)
 
 
-def _unit(directions: NDArray[Any]) -> NDArray[Any]:
+def _unit(directions: NDArray[Real]) -> NDArray[Real]:
     """Columns of length one; zeros stay."""
     return np.asarray(directions / np.maximum(np.linalg.norm(directions, axis=0), np.finfo(directions.dtype).tiny))
 
@@ -204,7 +204,7 @@ def _standard(table: NDArray[Any]) -> Floats:
     return np.asarray(centred / np.where(length > 0, length, 1), dtype=np.float64)
 
 
-def _apart(directions: NDArray[Any]) -> NDArray[Any]:
+def _apart(directions: NDArray[Real]) -> NDArray[Real]:
     """Those that are not, up to sign, one that stands before them."""
     close = np.triu(np.abs(directions.T @ directions) > 1 - 1e-3, 1)
     kept = np.ones(directions.shape[1], np.bool_)

@@ -32,7 +32,8 @@ def attack(
     from cutlayer.cli import show
     from cutlayer.data.named import task_again
     from cutlayer.errors import ConfigError
-    from cutlayer.experiment.report import Report
+    from cutlayer.experiment.report import to_csv
+    from cutlayer.files import write_text
     from cutlayer.finding import Status
     from cutlayer.run import Run, read_record
     from cutlayer.settings import Settings, read_attacks
@@ -56,7 +57,7 @@ def attack(
             findings += attack_run(opened, [choice], by=by, seed=seed, threads=threads)
     rows = [finding.facts() for finding in findings]
     if out is not None:
-        Report(rows).save(out)
+        write_text(out, to_csv(rows))
     if json:
         show.dump({"run": str(run), "accuracy": opened.metrics.get("accuracy"), "findings": rows})
         return

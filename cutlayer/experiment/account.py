@@ -4,7 +4,6 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
 
@@ -14,8 +13,9 @@ from cutlayer.experiment.choice import choose
 from cutlayer.experiment.lines import lines_of, missing_line
 from cutlayer.experiment.store import Outcome
 from cutlayer.finding import Status, Target
+from cutlayer.json_types import Json
 from cutlayer.report.advantage import capability, heat, of_row
-from cutlayer.report.record import Record
+from cutlayer.report.record import Extra, Record
 from cutlayer.report.row import Row
 from cutlayer.settings import Settings
 from cutlayer.version import __version__
@@ -37,14 +37,14 @@ def record_of(
     cells: Iterable[Cell],
     outcomes: Mapping[str, Outcome],
     *,
-    facts: Mapping[str, Any],
+    facts: Mapping[str, Json],
     wish: Wish | None = None,
     command: str = "",
 ) -> Record:
     """The record of the cells that are done; those that are missing are named."""
     rows: list[Row] = []
     missing: list[Row] = []
-    extras: dict[str, Any] = {}
+    extras: dict[str, Extra] = {}
     notes: dict[str, dict[int, Sequence[str]]] = {}  # by setup and seed
     for cell in cells:
         outcome = outcomes.get(cell.id)
@@ -70,10 +70,10 @@ def record_of(
     )
 
 
-def _with_capability(rows: Sequence[Row], extras: Mapping[str, Any]) -> dict[str, Any]:
+def _with_capability(rows: Sequence[Row], extras: Mapping[str, Extra]) -> dict[str, Extra]:
     """Extras, and how well a defence keeps both secret and accuracy, for every figure."""
     ideal = [row["accuracy"] for row in rows if row["defence"] == "none" and row["accuracy"] is not None]
-    scores = {}
+    scores: dict[str, Extra] = {}
     for row in rows:
         if ideal and row["status"] is Status.DONE and row["accuracy"] is not None:
             leak = heat(row["metric"], of_row(row))
@@ -89,7 +89,7 @@ def notes_of(seeds: Mapping[int, Sequence[str]]) -> list[str]:
     return common + [f"seed {seed}: {note}" for seed, notes in seeds.items() for note in notes if note not in common]
 
 
-def facts_of(task: Task, training: Settings, *, data: str = "", seeds: Sequence[int]) -> dict[str, Any]:
+def facts_of(task: Task, training: Settings, *, data: str = "", seeds: Sequence[int]) -> dict[str, Json]:
     """What is audited: the data, who holds what, the model and its training."""
     words = training.to_json()
     return {
@@ -107,6 +107,6 @@ def facts_of(task: Task, training: Settings, *, data: str = "", seeds: Sequence[
     }
 
 
-def _holding(name: str, features: Features) -> dict[str, Any]:
+def _holding(name: str, features: Features) -> dict[str, Json]:
     columns = [column.name for column in features.columns]
     return {"name": name, "columns": prod(features.values.shape[1:]), "names": columns}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from cutlayer._validate import listed, shown, whole
 from cutlayer.attack import Attack, Guess
@@ -36,7 +35,7 @@ def audit(
     progress: Callable[[str], None] = lambda text: None,
     trainer: Trainer = train,
     on_guess: OnGuess = lambda name, seed, attack, guess, finding: None,
-    **options: Any,
+    **options: object,
 ) -> Report:
     """Train once per defence and seed, run every attack on each run, and report.
 

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from cutlayer.attack import Attack
 from cutlayer.data.task import Task
 from cutlayer.experiment.study import Study
-from cutlayer.experiment.unit import Part, Unit
+from cutlayer.experiment.unit import Part, PartWords, Unit
 from cutlayer.plan import Plan
 from cutlayer.settings import read_attacks, settings_of
 from cutlayer.spec import describe
@@ -54,7 +53,7 @@ def units_of(study: Study, cells: Sequence[Cell]) -> list[Unit]:
     trainings: dict[tuple[str, int], list[Part]] = {}
     for cell in cells:
         attack = describe(cell.attack, full=True)
-        words: Mapping[str, Any] = {"setup": cell.setup, "attack": cell.attack.describe(), "seed": cell.seed}
+        words: PartWords = {"setup": cell.setup, "attack": cell.attack.describe(), "seed": cell.seed}
         part = Part(key=cell.id, attacks=(attack,), words=words)
         trainings.setdefault((cell.setup, cell.seed), []).append(part)
     return [

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cutlayer.finding import Status
 from cutlayer.report.advantage import Estimate, Standing, heat, over_seeds, standing
 from cutlayer.report.cells import setup_name
+from cutlayer.report.record import Choice
 from cutlayer.report.row import Row
 
 NONE = ("none", "")
@@ -75,7 +75,7 @@ def front(setups: Sequence[Option]) -> list[Option]:
     return [option for option in setups if not any(other.beats(option) for other in setups)]
 
 
-def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float) -> dict[str, Any] | None:
+def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float) -> Choice | None:
     """Name one choice: of the setups that cost at most so many points of accuracy, the one that leaks least."""
     setups = options(rows, threats)
     if not setups:

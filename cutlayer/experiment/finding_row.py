@@ -9,27 +9,37 @@ from numpy.typing import NDArray
 
 from cutlayer.attack import Attack
 from cutlayer.data.task import Task
-from cutlayer.finding import Finding, Status
+from cutlayer.finding import Finding, FindingFacts, PerColumn, Shown, Status
+from cutlayer.report.record import Extra, Images, NamedColumn
 
-Row = dict[str, Any]
+
+class FindingRow(FindingFacts, total=False):
+    """A finding, and what a report can show of it; of an attack that gave none, only why."""
+
+    extras: Extra
+    paper: str
 
 
-def finding_row(task: Task, attack: Attack, finding: Finding) -> Row:
+def finding_row(task: Task, attack: Attack, finding: Finding) -> FindingRow:
     """What the judge found, the paper that the attack is from, and extras that a report can show."""
-    extras = dict(finding.extras)
-    if "columns" in extras:
-        extras["columns"] = _named_columns(task, finding.victim, extras["columns"])
-    if "shown" in extras:
-        extras["images"] = _pictures(extras.pop("shown"))
+    given, extras = finding.extras, Extra()
+    if "columns" in given:
+        extras["columns"] = _named_columns(task, finding.victim, given["columns"])
+    if "roc" in given:
+        extras["roc"] = given["roc"]
+    if "correlations" in given:
+        extras["correlations"] = given["correlations"]
+    if "shown" in given:
+        extras["images"] = _pictures(given["shown"])
     return {**finding.facts(), "extras": extras, "paper": _paper(attack)}
 
 
-def row_without_finding(attack: Attack, status: Status, reason: str) -> Row:
+def row_without_finding(attack: Attack, status: Status, reason: str) -> FindingRow:
     """The row of an attack that gave no finding, and why."""
     return {"attack": attack.describe(), "target": attack.target.value, "status": status.value, "reason": reason}
 
 
-def _named_columns(task: Task, victim: str, columns: dict[str, Any]) -> list[dict[str, Any]]:
+def _named_columns(task: Task, victim: str, columns: PerColumn) -> list[NamedColumn]:
     held = task.features.get(victim)
     names = [] if held is None else [column.name for column in held.columns]
     return [
@@ -38,8 +48,8 @@ def _named_columns(task: Task, victim: str, columns: dict[str, Any]) -> list[dic
     ]
 
 
-def _pictures(shown: dict[str, Any]) -> dict[str, list[str]]:
-    truth, guess = (np.array(shown[key]) for key in ("truth", "guess"))
+def _pictures(shown: Shown) -> Images:
+    truth, guess = np.array(shown["truth"]), np.array(shown["guess"])
     low, high = float(truth.min()), float(truth.max())
     return {
         "originals": [_png(picture, low, high) for picture in truth],

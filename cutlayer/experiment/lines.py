@@ -11,15 +11,16 @@ from cutlayer.experiment.finding_row import row_without_finding
 from cutlayer.experiment.store import Outcome
 from cutlayer.finding import Status
 from cutlayer.metrics.utility import Utility
+from cutlayer.report.record import Extra
 from cutlayer.report.row import COLUMNS, WORDS, Row, read_missing, read_row
 
 
-def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Mapping[str, Any]]]:
+def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Extra]]:
     """The lines of a cell, each with its extras; a training that did not come about gives one line that says so."""
     rows = [row for victims in outcome.get("attacks", {}).values() for row in victims]
     if not rows:
         rows = [row_without_finding(cell.attack, Status(outcome["status"]), outcome["reason"])]
-    return [(_line(task, cell, row, outcome), row.get("extras", {})) for row in rows]
+    return [(_line(task, cell, row, outcome), row.get("extras", Extra())) for row in rows]
 
 
 def missing_line(task: Task, cell: Cell) -> Row:
@@ -44,7 +45,7 @@ def roles(task: Task, attack: Attack) -> dict[str, str]:
     return {"attacker": attacker, "victim": victim}
 
 
-def _line(task: Task, cell: Cell, row: Mapping[str, Any], outcome: Outcome) -> Row:
+def _line(task: Task, cell: Cell, row: Mapping[str, object], outcome: Outcome) -> Row:
     line: dict[str, Any] = {key: "" if key in WORDS else None for key in COLUMNS}
     line |= {key: row[key] for key in COLUMNS if key in row} | _costs(outcome)
     line |= {key: line[key] or role for key, role in roles(task, cell.attack).items()}

@@ -4,12 +4,29 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from cutlayer.errors import RunError
+from cutlayer.experiment.finding_row import FindingRow
+from cutlayer.experiment.unit import PartWords
 from cutlayer.finding import Status
 
-Outcome = dict[str, Any]
+
+class Outcome(PartWords, total=False):
+    """What came of a part, as a line of JSON; of a training that failed or was refused, only why."""
+
+    key: str
+    status: str
+    reason: str
+    metrics: dict[str, float]
+    losses: list[float]
+    bytes: dict[str, dict[str, int]]
+    steps: int
+    train_seconds: float
+    notes: list[str]
+    attacks: dict[str, list[FindingRow]]
+    checks: dict[str, dict[str, float]]
+    device: str
+    seconds: float
 
 
 class Outcomes(Mapping[str, Outcome]):

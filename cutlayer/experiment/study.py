@@ -15,6 +15,7 @@ from cutlayer._validate import one_of
 from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.unit import load
+from cutlayer.json_types import Json
 from cutlayer.plan import Plan
 from cutlayer.settings import Settings, read_attacks
 from cutlayer.words import check_words
@@ -34,7 +35,7 @@ class Study:
     """What is audited; all words are the command line's."""
 
     data: str = ""  # a dataset by name, or
-    table: Mapping[str, Any] = field(default_factory=dict)  # a table: path, label, parties, ...
+    table: Mapping[str, Json] = field(default_factory=dict)  # a table: path, label, parties, ...
     valid: float = 0.0  # share of the training rows that is held out for early stopping
     defences: tuple[str, ...] = ("none",)  # setups: defences, and perhaps a cut, joined by +
     attacks: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class Study:
         """The plan of a setup: of its parts a cut replaces the study's, all others are defences in order."""
         return replace(self.training.under(setup), seed=seed).plan()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """As JSON values: one flat table of words, which `study_again` reads."""
         training = {key: value for key, value in self.training.to_json().items() if key not in ELSEWHERE}
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
@@ -77,7 +78,7 @@ class Study:
         for key, value in self.table.items():
             lines += ["", "[table]"] if "[table]" not in lines else []
             if key == "path":
-                value = os.path.relpath(Path(value).resolve(), folder.resolve())
+                value = os.path.relpath(Path(str(value)).resolve(), folder.resolve())
             if value is not None:
                 lines.append(f"{key} = {_toml(value)}")
         return "\n".join(lines) + "\n"
@@ -111,7 +112,7 @@ def read_study(path: Path) -> Study:
     return study_again(words)
 
 
-def study_again(words: Mapping[str, Any]) -> Study:
+def study_again(words: Mapping[str, object]) -> Study:
     """A study from JSON values."""
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in words.items()}
     own = {f.name for f in fields(Study)}
@@ -125,7 +126,7 @@ def _line(text: str, key: str) -> int:
     return text.count("\n", 0, spot.end()) + 1 if spot else 1
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
@@ -14,11 +14,21 @@ from cutlayer.data.split import recut
 from cutlayer.data.task import Task
 from cutlayer.horizontal.federated import Federated, run_federation
 from cutlayer.horizontal.federation import Exchange, Federation
+from cutlayer.json_types import Json
 from cutlayer.rng import generator
 from cutlayer.run import Run
 from cutlayer.settings import Settings
 from cutlayer.spec import settings
 from cutlayer.training import train_plan
+
+
+class PartWords(TypedDict, total=False):
+    """What is stored beside an outcome, for people who read the file: a cell of a study, or a job of a paper."""
+
+    setup: str
+    attack: str
+    seed: int
+    job: dict[str, Json]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +38,7 @@ class Part:
     key: str  # what names the outcome in the store
     attacks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
-    words: Mapping[str, Any] = field(default_factory=dict)  # stored beside the outcome, for people who read the file
+    words: PartWords = field(default_factory=PartWords)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +46,7 @@ class Unit:
     """One training, and the parts that are measured on it. All words are the command line's."""
 
     data: str = ""  # a dataset by name, or
-    table: Mapping[str, Any] = field(default_factory=dict)  # a table: path, label, parties, ...
+    table: Mapping[str, Json] = field(default_factory=dict)  # a table: path, label, parties, ...
     valid: float = 0.0  # share of the training rows that is held out
     share: float = 0.5  # of the columns, held by the first of two parties
     rows: int = 0  # to train on, drawn by the seed, with up to as many others to test on; 0: as the dataset has it
@@ -69,11 +79,11 @@ class Unit:
         return run_federation(task, federation, keep="all" if federation.exchange is Exchange.GRADIENTS else "none")
 
 
-def load(dataset: str, table: Mapping[str, Any], valid: float) -> Task:
+def load(dataset: str, table: Mapping[str, Json], valid: float) -> Task:
     """A dataset by name, or a table, with a share of its training rows held out."""
     if dataset:
         return hold_out(read_dataset(dataset), valid, 0)
-    words = dict(table)
+    words: dict[str, Any] = dict(table)
     return hold_out(data.table(words.pop("path"), **words), valid, 0)
 
 

@@ -8,12 +8,11 @@ import torch
 from cutlayer.attack import Attack
 from cutlayer.auditing.attacking import OnGuess, attack_run
 from cutlayer.errors import ConfigError, CutlayerError
-from cutlayer.experiment.finding_row import Row, finding_row, row_without_finding
+from cutlayer.experiment.finding_row import FindingRow, finding_row, row_without_finding
 from cutlayer.experiment.store import Outcome
 from cutlayer.experiment.unit import Part, Unit
 from cutlayer.finding import Status
 from cutlayer.horizontal.federated import Federated
-from cutlayer.json_types import Json
 from cutlayer.rng import Stream
 from cutlayer.run import Run
 from cutlayer.settings import read_attacks
@@ -81,7 +80,7 @@ def measured(
     """The rows of each attack and the figures of each check, by their names; failed if one of them did."""
     rows = {name: attacked(run, attack, seed=seed, on_guess=on_guess) for name, attack in attacks.items()}
     broken = [row["reason"] for victims in rows.values() for row in victims if row["status"] == Status.FAILED]
-    figures = {}
+    figures: dict[str, dict[str, float]] = {}
     for name in checks:
         reset_streams(run, seed, name)
         try:
@@ -98,7 +97,7 @@ def attacked(
     *,
     seed: int,
     on_guess: OnGuess = lambda attack, guess, finding: None,
-) -> list[Row]:
+) -> list[FindingRow]:
     """The rows of one attack, one for each victim. They do not depend on which attacks ran before it."""
     reset_streams(run, seed, attack.describe())
     try:
@@ -118,7 +117,7 @@ def reset_streams(run: Run | Federated, seed: int, name: str) -> None:
         member.stream = Stream(seed, party, "audit", name, device=device)
 
 
-def _check_named(name: str) -> Callable[[Run | Federated], Json]:
+def _check_named(name: str) -> Callable[[Run | Federated], dict[str, float]]:
     check = imported(name, "check")
     if not callable(check):
         raise ConfigError(f"Expected the check {name!r} to be a function of a run.")

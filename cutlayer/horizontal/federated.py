@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -31,6 +31,15 @@ from cutlayer.transcript import Keep, Transcript
 from cutlayer.view import Manifest, Own, View, view_of
 
 
+class RoundRecord(TypedDict):
+    """What came of a round: the clients' mean loss, who was absent, and whose answer was refused."""
+
+    round: int
+    loss: float
+    absent: list[str]
+    refused: dict[str, str]  # by client: why
+
+
 @dataclass
 class Federated:
     """A federation of clients and its server, trained round by round; and what crossed between them."""
@@ -41,7 +50,7 @@ class Federated:
     server: Server
     transcript: Transcript
     metrics: dict[str, float] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[RoundRecord] = field(default_factory=list)
     seconds: float = 0.0
 
     def round(self, turn: int) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from cutlayer.finding import Form
+from cutlayer.finding import Extras, Form, PerColumn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class Score:
     baseline: float
     baseline_name: str
     figures: Mapping[str, float] = field(default_factory=dict)
-    extras: Mapping[str, Any] = field(default_factory=dict)
+    extras: Extras = field(default_factory=Extras)
 
 
 class Measure:
@@ -95,7 +95,7 @@ class Measure:
         return 1 - value
 
 
-def per_column(places: Iterable[int], values: Iterable[float], baselines: Iterable[float]) -> dict[str, list[float]]:
+def per_column(places: Iterable[int], values: Iterable[float], baselines: Iterable[float]) -> PerColumn:
     """Leakage per input column: where it stands, how well it was guessed, and how well without the view."""
     value, baseline = ([round(float(number), 6) for number in numbers] for numbers in (values, baselines))
     return {"places": [int(place) for place in places], "value": value, "baseline": baseline}

@@ -7,6 +7,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from cutlayer.finding import Roc
+
 Array = NDArray[np.number]
 Bits = NDArray[np.bool_]
 
@@ -47,7 +49,7 @@ def auc(positive: Bits | Array, scores: Array) -> float:
     return float((scipy.stats.rankdata(scores)[hits].sum() - up * (up + 1) / 2) / (up * down))
 
 
-def roc(positive: Bits | Array, scores: Array, points: int = 101) -> dict[str, float | list[float]]:
+def roc(positive: Bits | Array, scores: Array, points: int = 101) -> Roc:
     """The curve of true against false positives, and how many are found while one in a hundred, or in a
     thousand, is wrongly accused: an average hides the few who are exposed."""
     hits = positive.astype(np.bool_)
@@ -56,8 +58,9 @@ def roc(positive: Bits | Array, scores: Array, points: int = 101) -> dict[str, f
     right, wrong = (np.concatenate([[0], np.cumsum(each[order])[last]]) for each in (hits, ~hits))
     tpr, fpr = right / max(1, hits.sum()), wrong / max(1, (~hits).sum())
     grid = np.linspace(0, 1, points)
-    at = {f"tpr_at_{name}": float(tpr[fpr <= limit].max()) for name, limit in (("1", 0.01), ("01", 0.001))}
-    return {"fpr": grid.round(4).tolist(), "tpr": np.interp(grid, fpr, tpr).round(4).tolist(), **at}
+    hundredth, thousandth = (float(tpr[fpr <= limit].max()) for limit in (0.01, 0.001))
+    curve = np.interp(grid, fpr, tpr).round(4).tolist()
+    return {"fpr": grid.round(4).tolist(), "tpr": curve, "tpr_at_1": hundredth, "tpr_at_01": thousandth}
 
 
 def class_auc(labels: Array, logits: Array) -> float:

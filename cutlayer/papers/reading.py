@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
-from cutlayer.experiment.finding_row import Row
+from cutlayer.experiment.finding_row import FindingRow
 from cutlayer.experiment.store import Outcome
 from cutlayer.finding import Status
 from cutlayer.metrics.forms import measure_named
@@ -52,7 +52,7 @@ def read(outcome: Outcome, what: str, victim: str = "") -> float | None:
     return None if row is None else _figure(row, kind)
 
 
-def _row(outcome: Outcome, attack: str, victim: str) -> Row | None:
+def _row(outcome: Outcome, attack: str, victim: str) -> FindingRow | None:
     """The row of an attack on a victim, if the attack was done."""
     rows = [row for row in outcome["attacks"][attack] if row["status"] == Status.DONE]
     if victim:
@@ -70,7 +70,7 @@ def _error(outcome: Outcome, attack: str, victim: str) -> float | None:
     return min((measure_named(row["metric"]).error(row["value"]) for row in rows), default=None)
 
 
-def _figure(row: Row, kind: Quantity) -> float | None:
+def _figure(row: FindingRow, kind: Quantity) -> float | None:
     if kind is Quantity.SECONDS:
         return float(row["seconds"])
     if kind in (Quantity.ATTACK, Quantity.BASELINE):

@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from cutlayer._validate import one_of
 from cutlayer.errors import RunError
@@ -22,7 +21,7 @@ from cutlayer.papers.job import Job
 from cutlayer.papers.reading import read
 from cutlayer.progress import Progress, silent
 
-Row = dict[str, Any]
+TableRow = dict[str, str | float | None]
 
 
 def tables_of(paper: str, quick: bool) -> dict[str, list[Entry]]:
@@ -45,7 +44,7 @@ def reproduce(
     folder: Path,
     run: bool = True,
     progress: Progress = silent,
-) -> dict[str, list[Row]]:
+) -> dict[str, list[TableRow]]:
     """Run what is missing of a paper's tables, and fill them."""
     entries = _chosen(tables_of(paper, quick), list(tables), set(datasets))
     store, seeds = Outcomes(folder / ("quick.jsonl" if quick else "paper.jsonl")), list(seeds)
@@ -110,7 +109,7 @@ def _note(outcome: Outcome) -> str:
     return f"{job['data']} {job['defence']} {metrics.get('accuracy', float('nan')):.4f}"
 
 
-def row(entry: Entry, seeds: list[int], outcomes: Mapping[str, Outcome]) -> Row:
+def row(entry: Entry, seeds: list[int], outcomes: Mapping[str, Outcome]) -> TableRow:
     """One line: the paper's value, ours with its interval over seeds, the gap."""
     values = [value for seed in seeds if (value := _mean(entry, seed, outcomes)) is not None]
     mean, low, high = mean_interval(values) if values else (None, None, None)
@@ -146,7 +145,7 @@ def _mean(entry: Entry, seed: int, outcomes: Mapping[str, Outcome]) -> float | N
     return total / len(jobs)
 
 
-def save(rows: Mapping[str, list[Row]], folder: Path, command: str) -> list[Path]:
+def save(rows: Mapping[str, list[TableRow]], folder: Path, command: str) -> list[Path]:
     """Write a CSV per table, with the command that made it in its first line."""
     written = []
     for name, lines in rows.items():

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from cutlayer.json_types import Json
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.cells import MatrixCell
 
@@ -43,7 +43,7 @@ class Figure:
 
     name: str
     caption: str
-    views: Mapping[str, Mapping[str, Any]]
+    views: Mapping[str, Mapping[str, Json]]
     table: Table
     threat: str = ""
 

@@ -1,9 +1,9 @@
 """Cells: findings that differ in the seed only, as one mean with its interval; and what they sum up to."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TypeVar
 
 from cutlayer.finding import Status, Target
 from cutlayer.metrics.forms import measure_named
@@ -19,9 +19,11 @@ from cutlayer.report.advantage import (
     standing,
     value_over_seeds,
 )
-from cutlayer.report.record import Record
+from cutlayer.report.record import Extra, Record
 from cutlayer.report.row import Row, value_and_baseline
 
+K = TypeVar("K")
+T = TypeVar("T")
 RANK = (Status.DONE, Status.FAILED, Status.MISSING, Status.DOES_NOT_APPLY)  # which status speaks for a cell
 
 
@@ -173,7 +175,7 @@ def cells_of(record: Record) -> list[MatrixCell]:
 def matrix(cells: Sequence[MatrixCell]) -> tuple[list[str], list[tuple[MatrixCell, dict[str, MatrixCell]]]]:
     """Setups, and per attack and victim a line of cells by setup; lines are ordered by threat, then attack."""
     setups = unique(cell.setup for cell in cells)
-    lines: dict[tuple[Any, ...], dict[str, MatrixCell]] = {}
+    lines: dict[tuple[int, str, str, str], dict[str, MatrixCell]] = {}
     for cell in cells:
         key = (list(Target).index(cell.target), cell.attack, cell.attacker, cell.victim)
         lines.setdefault(key, {})[cell.setup] = cell
@@ -197,15 +199,15 @@ def by_setup(cells: Iterable[MatrixCell]) -> dict[str, list[MatrixCell]]:
     return group(cells, lambda cell: cell.setup)
 
 
-def group(cells: Iterable[MatrixCell], key: Callable[[MatrixCell], Any]) -> dict[Any, list[MatrixCell]]:
+def group(cells: Iterable[MatrixCell], key: Callable[[MatrixCell], K]) -> dict[K, list[MatrixCell]]:
     """Cells by a key, in order."""
-    groups: dict[Any, list[MatrixCell]] = {}
+    groups: dict[K, list[MatrixCell]] = {}
     for cell in cells:
         groups.setdefault(key(cell), []).append(cell)
     return groups
 
 
-def unique(items: Iterable[Any]) -> list[Any]:
+def unique(items: Iterable[K]) -> list[K]:
     """Each once, in order."""
     return list(dict.fromkeys(items))
 
@@ -220,7 +222,7 @@ def per_run(record: Record) -> dict[tuple[str, str], dict[int, Row]]:
     return runs
 
 
-def extras(record: Record, cell: MatrixCell, key: str) -> list[tuple[int, Any]]:
-    """(seed, extra) of a cell's seeds that have it."""
-    pairs: list[tuple[int, Mapping[str, Any]]] = [(row["seed"], record.extra(row)) for row in cell.done]
-    return [(seed, extra[key]) for seed, extra in pairs if extra.get(key) is not None]
+def extras(record: Record, cell: MatrixCell, pick: Callable[[Extra], T | None]) -> list[tuple[int, T]]:
+    """(seed, what is picked of its extra) of a cell's seeds that have it."""
+    pairs = [(row["seed"], pick(record.extra(row))) for row in cell.done]
+    return [(seed, value) for seed, value in pairs if value is not None]

@@ -22,7 +22,7 @@ class ColumnLeak:
 def columns(record: Record, cell: MatrixCell) -> list[ColumnLeak]:
     """A cell's columns, the most exposed first."""
     pairs_by_name: dict[str, list[tuple[float, float]]] = {}
-    for _, entries in extras(record, cell, "columns"):
+    for _, entries in extras(record, cell, lambda extra: extra.get("columns")):
         for entry in entries:
             if entry["value"] is not None and entry["baseline"] is not None:
                 pairs_by_name.setdefault(str(entry["name"]), []).append(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from cutlayer.json_types import Json
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.blocks import Block, Section, Table, Text, counted, figure, interval, percent
 from cutlayer.report.cells import MatrixCell, cells_of
@@ -11,6 +12,7 @@ from cutlayer.report.engineer import KEY, key_of
 from cutlayer.report.html import page, sections
 from cutlayer.report.record import Record
 
+Scalar = str | float | bool | None
 SIDES = ("a", "b", "difference")
 OVERLAP = {True: "yes", False: "no", None: "no interval"}
 
@@ -20,19 +22,19 @@ class Comparison:
     """What two studies say about the same cells and setups. A change is the second less the first."""
 
     titles: tuple[str, str]
-    cells: list[dict[str, Any]]
+    cells: list[dict[str, Scalar]]
     only_a: list[dict[str, str]]
     only_b: list[dict[str, str]]
-    setups: list[dict[str, Any]]
+    setups: list[dict[str, Scalar]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Json]:
         """For machines."""
         return {"a": self.titles[0], "b": self.titles[1]} | {
             name: getattr(self, name) for name in ("cells", "only_a", "only_b", "setups")
         }
 
     @property
-    def moved(self) -> list[dict[str, Any]]:
+    def moved(self) -> list[dict[str, Scalar]]:
         """Cells whose intervals do not meet."""
         return [cell for cell in self.cells if cell["overlap"] is False]
 
@@ -112,7 +114,7 @@ def tables(comparison: Comparison) -> list[Table]:
     head = ["setup", "attack", "who", "measured by", "first", "interval", "second", "interval", "difference"]
     head += ["intervals meet", "baselines", "way to perfect"]
     rows = [_line(cell) for cell in comparison.cells]
-    both = Table("Cells in both studies.", head, rows, [cell["target"] for cell in comparison.cells])
+    both = Table("Cells in both studies.", head, rows, [str(cell["target"]) for cell in comparison.cells])
     spending = Table(
         "Utility and bytes of the setups in both studies.",
         ["setup", "utility, first", "second", "difference", "bytes, first", "second", "difference"],

@@ -53,7 +53,7 @@ def cap_table(record: Record, cells: Sequence[MatrixCell]) -> Table | None:
     """CAP of every defence under every attack that reconstructs; with DCS where the record holds it."""
     rows: list[list[Entry]] = []
     names = []
-    with_dcs = any(extras(record, cell, "dcs") for cell in cells)
+    with_dcs = any(extras(record, cell, lambda extra: extra.get("dcs")) for cell in cells)
     done = [cell for cell in cells if cell.done and cell.target is not Target.OUTCOME]
     for line in group(done, lambda cell: (cell.target, cell.attack, cell.attacker, cell.victim)).values():
         for defence, sweep in group(line, lambda cell: cell.defence).items():
@@ -64,7 +64,9 @@ def cap_table(record: Record, cells: Sequence[MatrixCell]) -> Table | None:
             row: list[Entry] = [f"{sweep[0].attack} on {sweep[0].victim}", defence, len(points)]
             row += [mean_interval(products)[0], min(products), max(products)]
             if with_dcs:
-                scores = estimate(score for cell in sweep for _, score in extras(record, cell, "dcs"))
+                scores = estimate(
+                    score for cell in sweep for _, score in extras(record, cell, lambda extra: extra.get("dcs"))
+                )
                 row.append(None if scores is None else scores.mean)
             rows.append(row)
             names.append(sweep[0].target)

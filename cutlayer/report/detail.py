@@ -1,6 +1,6 @@
 """What opens behind a cell of the matrix: everything that is known of one attack under one setup."""
 
-from cutlayer.finding import Status
+from cutlayer.finding import Roc, Status
 from cutlayer.report import columns
 from cutlayer.report.advantage import of_row
 from cutlayer.report.blocks import (
@@ -41,9 +41,9 @@ def detail(record: Record, cell: MatrixCell) -> list[Block]:
     blocks.append(Table("Per seed.", SEED_HEAD, [_seed(row) for row in cell.rows]))
     if leaks := columns.columns(record, cell):
         blocks.append(columns.table(leaks, cell.metric))
-    if curves := extras(record, cell, "roc"):
+    if curves := extras(record, cell, lambda extra: extra.get("roc")):
         blocks.append(rates(curves))
-    if pictures := extras(record, cell, "images"):
+    if pictures := extras(record, cell, lambda extra: extra.get("images")):
         seed, images = pictures[0]
         lines = [("original", images["originals"]), ("what the attacker made of it", images["guesses"])]
         table = Table("Its figures.", ("metric", "figure", "baseline"), [(cell.metric, cell.value.mean, cell.baseline)])
@@ -94,7 +94,7 @@ def _seed(row: Row) -> list[Entry]:
     ]
 
 
-def rates(curves: list[tuple[int, dict[str, float]]]) -> Table:
+def rates(curves: list[tuple[int, Roc]]) -> Table:
     """True-positive rates where hardly anyone is accused falsely: averages hide the few who are exposed."""
     head = ("seed", "true positives at 1% false positives", "at 0.1%", "baseline at 1%", "baseline at 0.1%")
     rows = [(seed, curve["tpr_at_1"], curve["tpr_at_01"], 0.01, 0.001) for seed, curve in curves]

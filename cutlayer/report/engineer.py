@@ -121,7 +121,7 @@ def together(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     rows: list[list[Entry]] = []
     names = []
     for cell in cells:
-        if known := extras(record, cell, "correlations"):
+        if known := extras(record, cell, lambda extra: extra.get("correlations")):
             off = [np.abs(np.array(pair["truth"]) - np.array(pair["guess"])).mean() for _, pair in known]
             rows.append([cell.setup, cell.attack, cell.about, float(np.mean(off)), len(known)])
             names.append(cell.target)
@@ -135,7 +135,11 @@ def pictures(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     """Per attack and victim: the originals, then a line per setup."""
     blocks: list[Block] = []
     for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
-        known = [(cell, extras(record, cell, "images")[0]) for cell in line if extras(record, cell, "images")]
+        known = [
+            (cell, extras(record, cell, lambda extra: extra.get("images"))[0])
+            for cell in line
+            if extras(record, cell, lambda extra: extra.get("images"))
+        ]
         if not known:
             continue
         originals = known[0][1][1]["originals"]
@@ -161,7 +165,7 @@ def curves(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     rows: list[list[Entry]] = []
     names = []
     for cell in cells:
-        if known := extras(record, cell, "roc"):
+        if known := extras(record, cell, lambda extra: extra.get("roc")):
             hundredth, thousandth = (estimate(curve[key] for _, curve in known) for key in ("tpr_at_1", "tpr_at_01"))
             row = [
                 cell.attack,
@@ -199,7 +203,7 @@ def repeat(record: Record) -> list[Block]:
             rows.append((WORDS.get(key, key.replace("_", " ")), _spelled(value)))
     blocks: list[Block] = [Items([record.command], code=True)] if record.command else []
     blocks += [Table("What was audited.", ("what", "value"), rows)] if rows else []
-    if notes := record.facts.get("notes"):
+    if (notes := record.facts.get("notes")) and isinstance(notes, list | tuple):
         blocks.append(Items([f"Note: {note}" for note in notes]))
     if record.versions:
         blocks.append(Table("Versions.", ("package", "version"), [(k, str(v)) for k, v in record.versions.items()]))

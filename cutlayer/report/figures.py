@@ -9,12 +9,14 @@ from html import escape
 from statistics import mean
 from typing import Any
 
+from cutlayer.finding import Roc
+from cutlayer.json_types import Json
 from cutlayer.metrics.utility import Utility
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.cells import MatrixCell, extras, group, unique, worst
 from cutlayer.report.record import Record
 
-View = dict[str, Any]  # data and layout
+View = dict[str, Json]  # data and layout
 Look = tuple[str, str, str]  # colour, symbol and dash
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -122,7 +124,7 @@ def roc(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]:
     views = {}
     looks = style([cell.setup for cell in cells])
     for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
-        curves = [(cell, extras(record, cell, "roc")) for cell in line]
+        curves = [(cell, extras(record, cell, lambda extra: extra.get("roc"))) for cell in line]
         traces = [_roc(cell, known[0][1], looks[cell.setup]) for cell, known in curves if known]
         if traces:
             rates = [LEAST_RATE ** (1 - step / 60) for step in range(61)]  # a straight line bends on this axis
@@ -137,7 +139,7 @@ def roc(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]:
     return views
 
 
-def _roc(cell: MatrixCell, curve: Mapping[str, Any], look: Look) -> dict[str, Any]:
+def _roc(cell: MatrixCell, curve: Roc, look: Look) -> dict[str, Any]:
     colour, symbol, dash = look
     marks = {"symbol": symbol, "color": colour, "size": 7, "maxdisplayed": 8}
     return {
@@ -155,12 +157,13 @@ def correlations(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]
     """How columns go together, in truth and as guessed: a view per attack and setup, of the first seed."""
     views = {}
     for cell in cells:
-        if known := extras(record, cell, "correlations"):
-            sides = (("truth", "in truth", "x"), ("guess", "as guessed", "x2"))
+        if known := extras(record, cell, lambda extra: extra.get("correlations")):
+            pair = known[0][1]
+            sides = ((pair["truth"], "in truth", "x"), (pair["guess"], "as guessed", "x2"))
             traces = [
-                {"type": "heatmap", "z": known[0][1][side], "name": title, "xaxis": axis, "zmin": -1, "zmax": 1}
+                {"type": "heatmap", "z": matrix, "name": title, "xaxis": axis, "zmin": -1, "zmax": 1}
                 | {"colorscale": "RdBu", "reversescale": True, "showscale": axis == "x2"}
-                for side, title, axis in sides
+                for matrix, title, axis in sides
             ]
             axes = {
                 "xaxis": {"title": {"text": "column, in truth"}, "domain": [0, 0.47]},

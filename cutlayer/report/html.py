@@ -11,9 +11,9 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
 from cutlayer.finding import Status, Target
+from cutlayer.json_types import Json
 from cutlayer.report import engineer, officer
 from cutlayer.report.blocks import (
     Block,
@@ -84,7 +84,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def embedded(data: Any) -> str:
+def embedded(data: Json) -> str:
     """JSON that cannot end the script element that it stands in."""
     text = json.dumps(data, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

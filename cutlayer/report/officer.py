@@ -163,7 +163,7 @@ def choice(record: Record) -> list[Block]:
     items += [
         f"What would change the answer: {text}" for text in ([change] if isinstance(change, str) else change) if text
     ]
-    rows = [
+    rows: list[list[Entry]] = [
         [
             setup_name(option["defence"], option["strength"]),
             option["accuracy"],
@@ -206,8 +206,9 @@ def sure(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
 
 def setups(record: Record) -> list[Block]:
     """What the trainings said: that one diverged, or the privacy that a defence spent."""
-    noted: Mapping[str, Sequence[str]] = record.facts.get("setup_notes") or {}
-    items = [f"{setup}: {note}" for setup, notes in noted.items() for note in notes]
+    noted = record.facts.get("setup_notes")
+    by_setup = noted.items() if isinstance(noted, Mapping) else ()
+    items = [f"{setup}: {note}" for setup, notes in by_setup if isinstance(notes, list | tuple) for note in notes]
     return [Items(items)] if items else []
 
 

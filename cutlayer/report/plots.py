@@ -16,14 +16,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.utility import Utility
 from cutlayer.report.cells import setup_name
+from cutlayer.report.row import Summary
 
-Array = np.ndarray[Any, Any]
-Row = Mapping[str, Any]  # one entry of Report.summary()
+Array = NDArray[np.floating]
 Out = Path | str | IO[bytes]
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -32,15 +33,15 @@ INK, GREY, PALE = "#222222", "#767676", "#E4E4E4"
 DPI = 150
 
 
-def trade_off(rows: Sequence[Row], path: Out) -> None:
+def trade_off(rows: Sequence[Summary], path: Out) -> None:
     """Draw utility against leakage, a panel per attack: better defences stand further up and to the left.
 
     `rows` are those of `Report.summary()`. The baseline is a dashed line (a band, where it differs
     between defences): an attack there learns nothing from what crossed the cut. Bars are intervals.
     """
-    threats: dict[tuple[str, str, str], list[Row]] = {}
+    threats: dict[tuple[str, str, str], list[Summary]] = {}
     for row in rows:
-        if isfinite(row["value"]) and isfinite(row["accuracy"]):
+        if _known(row["value"]) and _known(row["accuracy"]):
             threats.setdefault((str(row.get("task", "")), row["attack"], row["victim"]), []).append(row)
     names = list(dict.fromkeys(_setup(row) for group in threats.values() for row in group))
     style = {n: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
@@ -60,7 +61,11 @@ def trade_off(rows: Sequence[Row], path: Out) -> None:
     figure.savefig(path, format="png", dpi=DPI, facecolor="white")
 
 
-def _setup(row: Row) -> str:
+def _known(value: float | None) -> bool:
+    return value is not None and isfinite(value)
+
+
+def _setup(row: Summary) -> str:
     return setup_name(row["defence"], row["strength"])
 
 
@@ -68,13 +73,13 @@ def _handle(name: str, colour: str, marker: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=8, linestyle="none", label=name)
 
 
-def _panel(axes: Axes, heading: str, rows: Sequence[Row], style: Mapping[str, tuple[str, str]]) -> None:
+def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], style: Mapping[str, tuple[str, str]]) -> None:
     first, baselines = rows[0], [row["baseline"] for row in rows]
     if max(baselines) > min(baselines):
         axes.axvspan(min(baselines), max(baselines), color=PALE, zorder=0)
     axes.axvline(float(np.mean(baselines)), color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     for row in rows:
-        colour, marker = style[_setup(row)]
+        colour, marker = style[setup_name(row["defence"], row["strength"])]
         sides = [[max(0.0, row["value"] - row["low"])], [max(0.0, row["high"] - row["value"])]]
         axes.errorbar(
             row["value"],

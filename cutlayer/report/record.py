@@ -10,18 +10,63 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError, RunError
-from cutlayer.finding import Status
+from cutlayer.finding import Correlations, Roc, Status
+from cutlayer.json_types import Json
 from cutlayer.report.row import Row, check_keys, order, read_missing, read_row
 
-EXTRAS = ("columns", "roc", "images", "correlations", "dcs")
-CHOICE = ("choice", "runner_up", "constraints", "why", "what_would_change", "pareto")
-OPTION = ("defence", "strength", "accuracy", "leakage", "bytes", "seconds")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 NAME = "record.json"
+
+
+class NamedColumn(TypedDict):
+    """How well a column was guessed."""
+
+    name: str
+    value: float
+    baseline: float
+
+
+class Images(TypedDict):
+    """Pictures as PNG in base64."""
+
+    originals: list[str]
+    guesses: list[str]
+
+
+class Extra(TypedDict, total=False):
+    """What is known of a finding beyond its numbers."""
+
+    columns: list[NamedColumn]
+    roc: Roc
+    images: Images
+    correlations: Correlations
+    dcs: float  # how well a defence keeps both secret and accuracy
+
+
+class ParetoOption(TypedDict):
+    """A setup that no other beats."""
+
+    defence: str
+    strength: str
+    accuracy: float
+    leakage: float  # the worst advantage
+    bytes: float
+    seconds: float
+
+
+class Choice(TypedDict):
+    """The recommendation."""
+
+    choice: str | None  # a setup's name; None if none achieves what was asked for
+    runner_up: str | None
+    constraints: Sequence[str]
+    why: str
+    what_would_change: str | Sequence[str]
+    pareto: Sequence[ParetoOption]
 
 
 @dataclass(frozen=True)
@@ -33,24 +78,20 @@ class Record:
         epochs, batch_size, optimiser, seeds, notes, setup_notes (by setup, a list of texts). Others are shown under
         their own name.
     rows: findings, each with exactly the keys of COLUMNS; a number that is unknown is None.
-    extras: by a row's cell (or "cell/victim" where victims share a cell), any of
-        columns [{"name", "value", "baseline"}], roc {"fpr", "tpr", "tpr_at_1", "tpr_at_01"},
-        images {"originals", "guesses"} as base64 PNG, correlations {"truth", "guess"} as matrices, dcs (a number).
+    extras: by a row's cell, or "cell/victim" where victims share a cell.
     missing: what has not run: mappings with some of COLUMNS, at least defence, attack and seed.
-    choice: None, or the recommendation: choice (a setup's name, or None if none achieves it), runner_up (a
-        name or None), constraints (a list of words), why, what_would_change (a text or a list of texts) and
-        pareto, a list of {"defence", "strength", "accuracy", "leakage" (the worst advantage), "bytes", "seconds"}.
+    choice: the recommendation, if one was asked for and found.
     command: what to type to repeat it. versions: by package.
 
     A row that says "done" without a finite value and baseline is turned into one that failed.
     """
 
     title: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Json] = field(default_factory=dict)
     rows: Sequence[Row] = ()
-    extras: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    extras: Mapping[str, Extra] = field(default_factory=dict)
     missing: Sequence[Row] = ()
-    choice: Mapping[str, Any] | None = None
+    choice: Choice | None = None
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,12 +104,12 @@ class Record:
         for cell, extra in self.extras.items():
             _check_extra(cell, extra, cells)
         if self.choice is not None:
-            check_keys(self.choice, CHOICE, "the choice")
-            for key in ("constraints", "pareto"):
-                if not isinstance(self.choice[key], list | tuple):
-                    raise ConfigError(f"Expected {key} of the choice to be a list, got {self.choice[key]!r}.")
+            check_keys(self.choice, Choice.__annotations__, "the choice")
+            for key, value in (("constraints", self.choice["constraints"]), ("pareto", self.choice["pareto"])):
+                if not isinstance(value, list | tuple):
+                    raise ConfigError(f"Expected {key} of the choice to be a list, got {value!r}.")
             for option in self.choice["pareto"]:
-                check_keys(option, OPTION, "the choice's pareto")
+                check_keys(option, ParetoOption.__annotations__, "the choice's pareto")
 
     @property
     def every(self) -> list[Row]:
@@ -80,7 +121,7 @@ class Record:
         """Whether nothing is missing."""
         return all(row["status"] is not Status.MISSING for row in self.every)
 
-    def extra(self, row: Row) -> Mapping[str, Any]:
+    def extra(self, row: Row) -> Extra:
         """What is known of a finding beyond its numbers."""
         return self.extras.get(f"{row['cell']}/{row['victim']}", self.extras.get(row["cell"], {}))
 
@@ -113,11 +154,11 @@ class Record:
             raise RunError(f"The record {path} is damaged: {error}") from error
 
 
-def _check_extra(cell: str, extra: Mapping[str, Any], cells: set[str]) -> None:
+def _check_extra(cell: str, extra: Extra, cells: set[str]) -> None:
     if cell not in cells:
         raise ConfigError(f"Expected extras {cell!r} to belong to a row's cell.")
     for key in extra:
-        one_of(f"extra of cell {cell}", key, EXTRAS)
+        one_of(f"extra of cell {cell}", key, Extra.__annotations__)
     for column in extra.get("columns", ()):
         check_keys(column, ("name", "value", "baseline"), f"a column of cell {cell}")
     if roc := extra.get("roc"):

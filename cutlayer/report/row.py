@@ -42,6 +42,15 @@ class Row(TypedDict):
     cell: str
 
 
+class Summary(Row):
+    """The mean over seeds of findings that differ in nothing else."""
+
+    seeds: int
+
+
+Order = tuple[bool, str, tuple[float, ...], str, str, str, str, int, str]
+
+
 def _columns(kind: type) -> tuple[str, ...]:
     hints = get_type_hints(Row).items()
     return tuple(name for name, hint in hints if any(issubclass(part, kind) for part in get_args(hint) or (hint,)))
@@ -53,7 +62,7 @@ CLOCK = ("step_seconds", "train_seconds", "seconds")  # differ between two equal
 KNOWN_OF_MISSING = ("defence", "attack", "seed")  # at least
 
 
-def read_row(given: Mapping[str, Any], where: str = "the row") -> Row:
+def read_row(given: Mapping[str, object], where: str = "the row") -> Row:
     """Check a row and complete its types.
 
     A row that says "done" without a finite value and baseline becomes one that failed.
@@ -76,12 +85,12 @@ def read_row(given: Mapping[str, Any], where: str = "the row") -> Row:
     return row
 
 
-def read_missing(given: Mapping[str, Any], where: str = "what is missing") -> Row:
+def read_missing(given: Mapping[str, object], where: str = "what is missing") -> Row:
     """A row of what has not run, with whatever columns are known of it."""
     if lacking := [key for key in KNOWN_OF_MISSING if key not in given]:
         raise ConfigError(f"Expected {where} to have {', '.join(lacking)}.")
-    blank: dict[str, Any] = {key: "" if key in WORDS else None for key in COLUMNS} | {"target": Target.LABELS}
-    return read_row(blank | dict(given) | {"status": Status.MISSING}, where)
+    blank = {key: "" if key in WORDS else None for key in COLUMNS}
+    return read_row({**blank, "target": Target.LABELS, **given, "status": Status.MISSING}, where)
 
 
 def value_and_baseline(row: Row) -> tuple[float, float]:
@@ -92,7 +101,7 @@ def value_and_baseline(row: Row) -> tuple[float, float]:
     return value, baseline
 
 
-def order(row: Row) -> tuple[Any, ...]:
+def order(row: Row) -> Order:
     """Undefended first, then by defence, strength (as numbers), attack, victim and seed."""
     text = row["strength"]
     numbers = tuple(float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", text))
@@ -100,7 +109,7 @@ def order(row: Row) -> tuple[Any, ...]:
     return (row["defence"] != "none", row["defence"], numbers, text, *names, row["seed"], row["cell"])
 
 
-def check_keys(given: Mapping[str, Any], wanted: Iterable[str], where: str) -> None:
+def check_keys(given: Mapping[str, object], wanted: Iterable[str], where: str) -> None:
     """Refuse a mapping that lacks a key, or has one too many."""
     wanted = tuple(wanted)
     if not isinstance(given, Mapping):

@@ -58,12 +58,16 @@ class WeightsApart(TorchFunctionMode):
     """Compute norms without their weights first: in one call, vmap's second derivatives are wrong."""
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., Tensor],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Call a function of torch, with a norm's scale and shift after it."""
         if func not in (batch_norm, instance_norm, layer_norm):
             return func(*args, **(kwargs or {}))
-        parts = {"weight": None, "bias": None, **(kwargs or {})}
+        parts: dict[str, Any] = {"weight": None, "bias": None, **(kwargs or {})}
         weight, bias = parts.pop("weight"), parts.pop("bias")
         output = func(*args, **parts)
         ones = () if func is layer_norm else (1,) * (output.dim() - 2)  # weights of others are for channels

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from cutlayer.errors import Inapplicable
-from cutlayer.finding import Form
+from cutlayer.finding import Extras, Form
 from cutlayer.metrics.columns import agreement, best_match, two_valued, with_sums
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.metrics.measure import Case, Measure, Score, per_column
@@ -35,7 +35,7 @@ class ColumnAccuracy(Measure):
             best = agreement(claimed[:, :1], with_sums(bits)).max()
             figures["first"] = round(100 * float(best), 2)
         interval = mean_interval(right.mean(axis=1))
-        extras = {"columns": per_column(places, right.mean(axis=0), commoner)}
+        extras: Extras = {"columns": per_column(places, right.mean(axis=0), commoner)}
         return Score(*interval, float(commoner.mean()), "commoner value", figures, extras)
 
     def sentence(self, figures: Mapping[str, float]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy
 
-from cutlayer.finding import Form
+from cutlayer.finding import Correlations, Extras, Form
 from cutlayer.metrics.baseline import best_values
 from cutlayer.metrics.columns import correlations
 from cutlayer.metrics.interval import mean_interval
@@ -68,7 +68,7 @@ def _paired(truth: Tensor, values: Tensor, groups: Tensor) -> Tensor:
     return paired
 
 
-def _looks(truth: Tensor, guess: Tensor) -> dict[str, Any]:
+def _looks(truth: Tensor, guess: Tensor) -> Extras:
     """Of pictures a few to look at; of columns the error of each beside its variance, and how they go together."""
     if truth.dim() == 4:
         return {"shown": {"truth": truth[:SHOWN].tolist(), "guess": guess[:SHOWN].tolist()}}
@@ -78,5 +78,5 @@ def _looks(truth: Tensor, guess: Tensor) -> dict[str, Any]:
     columns = per_column(range(truth.shape[1]), errors.tolist(), truth.var(dim=0, unbiased=False).tolist())
     if not 1 < truth.shape[1] <= PAIRS:
         return {"columns": columns}
-    together = {"truth": correlations(truth.numpy()), "guess": correlations(guess.numpy())}
+    together: Correlations = {"truth": correlations(truth.numpy()), "guess": correlations(guess.numpy())}
     return {"columns": columns, "correlations": together}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Span, pivot_rows
+from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Real, Span, pivot_rows
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import numpy_generator
 
@@ -74,7 +74,7 @@ def ordered(vectors: Bits) -> Bits:
     return np.ascontiguousarray(unpacked[np.argsort(unpacked.sum(axis=1), kind="stable")].T)
 
 
-def subset_sums(columns: NDArray[Any]) -> NDArray[Any]:
+def subset_sums(columns: NDArray[Real]) -> NDArray[Real]:
     """The sums of all subsets of columns: the i-th adds those whose bits are set in i."""
     sums = np.zeros((len(columns), 1), dtype=columns.dtype)
     for column in columns.T:

@@ -8,10 +8,12 @@ Specification: binary-search, section 2.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cutlayer.attacks.tools.binary.span import Real
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -29,7 +31,7 @@ def levels(skewness: float) -> tuple[float, float]:
     return (skewness - root) / 2, (skewness + root) / 2
 
 
-def unit(directions: NDArray[Any]) -> NDArray[Any]:
+def unit(directions: NDArray[Real]) -> NDArray[Real]:
     """Columns of length one; a column of zeros stays."""
     lengths = np.linalg.norm(directions, axis=0)
     return np.asarray(directions / np.where(lengths > 0, lengths, 1).astype(directions.dtype))
@@ -73,7 +75,7 @@ def climb(points: Singles, directions: Singles, rule: Rule) -> Singles:
     return unit(directions)
 
 
-def lloyd(points: NDArray[Any], directions: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
+def lloyd(points: NDArray[Real], directions: NDArray[Real]) -> tuple[NDArray[Real], Floats]:
     """One step: cut each column at the midpoint of its levels, take the best fit to the bits, and its R^2.
 
     Two-means of a column, with the threshold from the third moment. R^2 is of the bits by the span.
@@ -95,7 +97,7 @@ def lloyd(points: NDArray[Any], directions: NDArray[Any]) -> tuple[NDArray[Any],
     return fitted, (fitted.astype(np.float64) ** 2).sum(axis=0) / np.where(spread > 0, spread, np.inf)
 
 
-def _blocks(points: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _blocks(points: NDArray[Real]) -> Iterator[NDArray[Real]]:
     """Some rows at a time, so that what is computed from them stays in the processor's cache."""
     for start in range(0, len(points), BLOCK):
         yield points[start : start + BLOCK]

@@ -4,9 +4,11 @@ Specification: binary-search, sections 1 to 6.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
 
 from cutlayer._validate import one_of, positive
 from cutlayer.attacks.tools.binary.catalogue import Catalogue
@@ -44,7 +46,7 @@ class Recovered:
 
 
 def recover_binary(
-    embeddings: Any,
+    embeddings: ArrayLike | Tensor,
     method: Method = "auto",
     seconds: float = 60,
     seed: int = 0,

@@ -9,15 +9,18 @@ Specification: binary-reconstruction, sections 2 and 8.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from cutlayer.errors import ConfigError, DataError
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Real = TypeVar("Real", np.float32, np.float64)
 CHUNK = 8_192  # rows that are copied to float64 at a time
 FLOOR = 1e-15  # of the largest singular value: rounding in float64, below which all are alike
 CLIFF = 1e3  # a drop of the singular values that ends the rank; noise alone never makes one
@@ -38,12 +41,12 @@ class Span:
         return int(self.basis.shape[1])
 
 
-def checked(matrix: Any) -> Floats:
+def checked(matrix: ArrayLike | Tensor) -> Floats:
     """An array or a tensor as a float64 matrix."""
     return _array(matrix).astype(np.float64)
 
 
-def span_of(matrix: Any, *, centred: bool = False, rank: int | None = None) -> Span:
+def span_of(matrix: ArrayLike | Tensor, *, centred: bool = False, rank: int | None = None) -> Span:
     """The column space, of a given rank or down to the largest drop of the singular values.
 
     Centring takes the mean off each column: a bias is gone and a column counts in any affine coding,
@@ -63,7 +66,7 @@ def span_of(matrix: Any, *, centred: bool = False, rank: int | None = None) -> S
     return Span(scipy.linalg.solve_triangular(upper, basis.T, trans="T").T, values, centred)
 
 
-def triangle_of(array: NDArray[Any], mean: Floats) -> Floats:
+def triangle_of(array: Singles | Floats, mean: Floats) -> Floats:
     """R of a QR, which never holds more than a chunk of rows: accurate to 1e-16, where Z^T Z has 1e-8."""
     triangle: Floats = np.empty((0, array.shape[1]))
     for part in _parts(array, mean):
@@ -78,9 +81,9 @@ def pivot_rows(basis: Floats) -> NDArray[np.intp]:
     return rows
 
 
-def _array(matrix: Any) -> NDArray[Any]:
+def _array(matrix: ArrayLike | Tensor) -> Singles | Floats:
     """The matrix as float32 or float64, checked: two dimensions, not empty, finite."""
-    array = np.asarray(matrix.detach().cpu() if hasattr(matrix, "detach") else matrix)
+    array = np.asarray(matrix.detach().cpu().numpy() if isinstance(matrix, Tensor) else matrix)
     if array.ndim != 2 or not array.size:
         raise DataError(f"Expected a matrix of messages, rows x width, got shape {array.shape}; flatten each row.")
     if array.dtype not in (np.float32, np.float64):
@@ -90,7 +93,7 @@ def _array(matrix: Any) -> NDArray[Any]:
     return array
 
 
-def _parts(array: NDArray[Any], mean: Floats) -> Iterator[Floats]:
+def _parts(array: Singles | Floats, mean: Floats) -> Iterator[Floats]:
     for i in range(0, len(array), CHUNK):
         yield array[i : i + CHUNK].astype(np.float64) - mean
 

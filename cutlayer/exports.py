@@ -45,6 +45,17 @@ def lazy(
     return get, list_names
 
 
+def files_in(room: str) -> list[str]:
+    """The names of a room's files, as the command line spells them. Nothing is imported, so `--help` may ask."""
+    return sorted(path.stem.replace("_", "-") for path in (Path(__file__).parent / room).glob("[a-z]*.py"))
+
+
+def folders_in(room: str) -> list[str]:
+    """The same for the packages in a room."""
+    inner = (Path(__file__).parent / room).glob("*/__init__.py")
+    return sorted(path.parent.name.replace("_", "-") for path in inner)
+
+
 def _files(package: ModuleType) -> set[str]:
     """The names of the package's own modules, which `from package import module` asks for before it imports them."""
     folders = [Path(folder) for folder in package.__path__]

@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from cutlayer.bench.parts.timing import Figures
 from cutlayer.errors import ConfigError
+from cutlayer.exports import files_in
 
-if TYPE_CHECKING:  # `cutlayer --help` asks for names only
-    from cutlayer.bench.parts.timing import Figures
-
-NAMES = tuple(sorted(file.stem for file in Path(__file__).parent.glob("[a-z]*.py")))
+NAMES = tuple(files_in("bench"))
 
 
 def run(
@@ -19,7 +16,7 @@ def run(
     repeats: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
     size: int | None = None,
-) -> "Figures":
+) -> Figures:
     """Run a benchmark by the name of its file; `size` is for those that come in several."""
     measure = import_module(f"{__name__}.{name}").measure
     if size is not None and "size" not in signature(measure).parameters:

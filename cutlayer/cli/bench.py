@@ -4,7 +4,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from cutlayer.bench import NAMES
+from cutlayer.exports import files_in
+
+NAMES = files_in("bench")
 
 
 def bench(

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from cutlayer.papers import names
+from cutlayer.exports import folders_in
 
 
 def reproduce(
-    paper: Annotated[str, Argument(help=f"Which paper: {', '.join(names())}.")],
+    paper: Annotated[str, Argument(help=f"Which paper: {', '.join(folders_in('papers'))}.")],
     table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, columns. Repeat it.")] = None,
     figure: Annotated[list[str] | None, Option(help="A figure by its number. Repeat it.")] = None,
     data: Annotated[list[str] | None, Option(help="Only this dataset. Repeat it.")] = None,

@@ -1,6 +1,5 @@
 """cutlayer train: train a split network on a dataset or on a table."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -78,6 +77,8 @@ def train(
     cutlayer train --data digits --epochs 30 --out runs/digits
     cutlayer train --table customers.csv --label default --party bank=age,income --party shop=visits,basket
     """
+    from difflib import get_close_matches
+
     from cutlayer.cli import show
     from cutlayer.data import table as read_table
     from cutlayer.data.named import hold_out, read_dataset, read_parties

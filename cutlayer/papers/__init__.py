@@ -6,7 +6,8 @@ gives the entries of every table.
 
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+
+from cutlayer.exports import folders_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,7 @@ class Paper:
 
 def names() -> list[str]:
     """What the papers are called on the command line; nothing is imported for it."""
-    return sorted(file.parent.name.replace("_", "-") for file in Path(__file__).parent.glob("*/__init__.py"))
+    return folders_in("papers")
 
 
 def papers() -> list[Paper]:

@@ -49,7 +49,8 @@ def _fits(value: object, hint: Any) -> bool:
         return isinstance(value, list | tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
     if get_origin(hint) is Mapping:
         values = get_args(hint)[1]
-        return isinstance(value, Mapping) and (values == Json or all(_fits(item, values) for item in value.values()))
+        anything = values == Json  # the alias itself, not a type, at run time
+        return isinstance(value, Mapping) and (anything or all(_fits(item, values) for item in value.values()))
     return isinstance(value, float | int if hint is float else hint)
 
 

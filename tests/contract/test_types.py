@@ -107,7 +107,7 @@ def _holds(annotation: ast.expr, unknown: set[str]) -> bool:
                 quoted = ast.parse(part.value, mode="eval").body
             except SyntaxError:  # prose in an Annotated type
                 continue
-            if _holds(quoted, unknown) if not isinstance(quoted, ast.Constant) else False:
+            if not isinstance(quoted, ast.Constant) and _holds(quoted, unknown):
                 return True
         name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
         if name in unknown:

@@ -37,15 +37,17 @@ def trained(job: Job) -> Run:
 
 def guesses(run: Run, spelling: str) -> tuple[Any, float]:
     """What an attack guesses of its first rows, and its figure."""
-    found: list[Any] = []
-    (finding,) = attack_run(run, read_attacks([spelling]), on_guess=lambda attack, guess, finding: found.append(guess))
-    return found[0], finding.value
+    answers: list[Any] = []
+    (finding,) = attack_run(
+        run, read_attacks([spelling]), on_guess=lambda attack, guess, finding: answers.append(guess)
+    )
+    return answers[0], finding.value
 
 
 def trade_offs() -> None:
     """Accuracy against error, a curve per method: three attackers of features, and three of labels."""
     outcomes = Outcomes(ROOT / "results/fedadob/paper.jsonl")
-    known = {name: one for found in fedadob.attacks("mnist", False).values() for name, one in found.items()}
+    known = {name: spelling for group in fedadob.attacks("mnist", False).values() for name, spelling in group.items()}
     panels = {
         "features": {
             "the paper's white box (WMI)": known["WMI"],
@@ -64,8 +66,8 @@ def trade_offs() -> None:
         for axes, (title, attack) in zip(line, attackers.items(), strict=True):
             for method in fedadob.HIDE_FEATURES if target == "features" else fedadob.HIDE_LABELS:
                 settings = fedadob.sweep("mnist", method, target, False)
-                found = [outcomes.get(fedadob.job("mnist", setting, target, False).key) for setting in settings]
-                points = [(read(o, f"error:{attack}"), read(o, "accuracy")) for o in found if o]
+                results = [outcomes.get(fedadob.job("mnist", setting, target, False).key) for setting in settings]
+                points = [(read(o, f"error:{attack}"), read(o, "accuracy")) for o in results if o]
                 number = colour[method]
                 style: Mapping[str, Any] = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "ms": 5}
                 axes.plot(*zip(*points, strict=True), label=method, ls="-" if number < 7 else "--", **style)
@@ -84,7 +86,8 @@ def trade_offs() -> None:
 def pictures() -> None:
     """Originals, and what attackers make of their messages under each defence."""
     spelled = {
-        name: one.replace("images=50", "images=20") for name, one in fedadob.attacks("mnist", True)["features"].items()
+        name: spelling.replace("images=50", "images=20")
+        for name, spelling in fedadob.attacks("mnist", True)["features"].items()
     }
     wmi, fitted, decoder = spelled["WMI"], spelled["WMI, passports fitted"], spelled["decoder, 1,000 pairs"]
     ignored = spelled["WMI, passports ignored"]
@@ -165,7 +168,7 @@ def _settings(dataset: str, method: str, names: tuple[str, ...]) -> tuple[list[t
         whole, single = (outcomes[job.key] for job in kinds)
         seen = single if names[0] == "WGI" else whole
         spellings = [known[name] for name in names if known[name] in seen["attacks"]]
-        errors = [error for one in spellings if (error := read(seen, f"error:{one}")) is not None]
+        errors = [error for spelling in spellings if (error := read(seen, f"error:{spelling}")) is not None]
         points.append((min(errors) if names[0] == "WGI" else errors[0], whole["metrics"]["accuracy"] * 100))
     return points, seen["attacks"][spellings[0]][0]["baseline"]
 

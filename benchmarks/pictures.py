@@ -40,9 +40,9 @@ def hashvfl(results: Results, path: Path) -> None:
         "hash with private target codes, head on the code": "hash, private codes,\n40 labels",
     }
     for offset, (dataset, hatch) in enumerate((("mnist", ""), ("cifar10", "//"))):
-        found = {r["method"]: r["ours"] for r in results["3"] if r["dataset"] == dataset}
+        cells = {r["method"]: r["ours"] for r in results["3"] if r["dataset"] == dataset}
         places = [place + 0.4 * offset for place in range(len(shown))]
-        values = [found[method] for method in shown]
+        values = [cells[method] for method in shown]
         bars = right.barh(places, values, 0.38, color=COLOURS[offset], hatch=hatch, edgecolor="white", label=dataset)
         right.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
     right.set_yticks([place + 0.2 for place in range(len(shown))], list(shown.values()), fontsize=8)
@@ -67,9 +67,9 @@ def binary(results: Results, path: Path) -> None:
 
     noisy = [f"gaussian-noise:std={sigma}" for sigma in (0.1, 0.2, 0.3, 0.4, 0.5)]
     for dataset, colour in zip(("bank", "credit", "mushroom", "nursery", "covertype"), COLOURS, strict=False):
-        found = {(r["method"], r["setting"]): r["ours"] for r in results["figure 5"] if r["dataset"] == dataset}
+        cells = {(r["method"], r["setting"]): r["ours"] for r in results["figure 5"] if r["dataset"] == dataset}
         for method, style in (("binary-regression", ":"), ("binary-regression:basis=svd", "-")):
-            values = [found.get((method, defence)) for defence in noisy]
+            values = [cells.get((method, defence)) for defence in noisy]
             label = dataset if style == "-" else None
             middle.plot((0.1, 0.2, 0.3, 0.4, 0.5), values, style, marker="o", ms=3, color=colour, label=label)
     middle.set(xlabel="noise on embeddings, sigma", ylabel="rows on which the claimed column is right, %")
@@ -125,9 +125,9 @@ def sfa(results: Results, path: Path) -> None:
 
 def _line(axes: Axes, rows: list[dict[str, Any]], dataset: str, method: str, **look: Any) -> None:
     """One method by the number in its settings, with intervals; nothing where nothing has run."""
-    found = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method) and r["ours"] is not None]
-    if not found:
+    points = [r for r in rows if (r["dataset"], r["method"]) == (dataset, method) and r["ours"] is not None]
+    if not points:
         return
-    places = [int(re.search(r"\d+", row["setting"])[0]) for row in found]  # type: ignore[index]
-    spread = [0.0 if row["low"] is None else row["high"] - row["ours"] for row in found]
-    axes.errorbar(places, [row["ours"] for row in found], yerr=spread, ms=4, capsize=2, lw=1.2, **look)
+    places = [int(re.search(r"\d+", row["setting"])[0]) for row in points]  # type: ignore[index]
+    spread = [0.0 if row["low"] is None else row["high"] - row["ours"] for row in points]
+    axes.errorbar(places, [row["ours"] for row in points], yerr=spread, ms=4, capsize=2, lw=1.2, **look)

@@ -50,13 +50,13 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def commands(code: str) -> list[list[str]]:
     """The arguments of every cutlayer command in a console block; one that ends in & goes to the background."""
-    found = []
+    calls = []
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         for start in COMMANDS:
             if tuple(words[: len(start)]) == start:
-                found.append(words[len(start) :])
-    return found
+                calls.append(words[len(start) :])
+    return calls
 
 
 def run_python(code: str, namespace: dict) -> None:
@@ -112,10 +112,10 @@ def test_every_code_block_runs(page, folder):
                     assert main(arguments) == 0, f"cutlayer {shlex.join(arguments)}"
     assert [process.wait(60) for process in background] == [0] * len(background)
     if "tutorial" in page.name:  # figures of the text, as far as other machines have them
-        said = [float(number) for number in re.findall(r"\b0\.\d{3}\b", page.read_text())]
+        numbers = [float(number) for number in re.findall(r"\b0\.\d{3}\b", page.read_text())]
         for table in ("plain.csv", "noise.csv"):
             for row in csv.DictReader(Path(table).read_text().splitlines()):
-                assert min(abs(float(row["value"]) - number) for number in said) < 0.01, row["value"]
+                assert min(abs(float(row["value"]) - number) for number in numbers) < 0.01, row["value"]
 
 
 def test_only_cutlayer_commands_are_run():

@@ -52,8 +52,8 @@ class Zeros(Attack):
 def test_accuracy_is_scored_on_rows_that_were_not_told(run):
     finding = attack_run(run, [Constant(answer=1, labels=6)])[0]
     secret = secret_of(run)
-    told = grant(Asks(labels=6), run.view("p1"), secret, 0).labels.rows
-    others = [row for row in run.task.train.tolist() if row not in set(told.tolist())]
+    known_rows = grant(Asks(labels=6), run.view("p1"), secret, 0).labels.rows
+    others = [row for row in run.task.train.tolist() if row not in set(known_rows.tolist())]
     assert finding.rows == 114
     assert finding.value == pytest.approx(float((run.task.labels[others] == 1).double().mean()))
     assert finding.low <= finding.value <= finding.high
@@ -75,11 +75,11 @@ def test_hints_are_exactly_what_was_asked(run):
     secret, view = secret_of(run), run.view("p1")
     nothing = grant(Asks(), view, secret, 0)
     assert nothing.labels is None and not nothing.features and not nothing.bottoms
-    some = grant(Asks(labels=7, features=5, bottom=True), view, secret, 0)
-    assert len(some.labels.rows) == 7 and set(some.features) == {"p0", "p2"} and set(some.bottoms) == {"p0", "p2"}
-    assert sorted(run.task.labels[some.labels.rows].bincount().tolist()) == [2, 2, 3]
-    assert set(some.labels.rows.tolist()) <= set(run.task.train.tolist())
-    assert torch.equal(some.features["p2"].values, run.task.features["p2"].values[some.features["p2"].rows])
+    hints = grant(Asks(labels=7, features=5, bottom=True), view, secret, 0)
+    assert len(hints.labels.rows) == 7 and set(hints.features) == {"p0", "p2"} and set(hints.bottoms) == {"p0", "p2"}
+    assert sorted(run.task.labels[hints.labels.rows].bincount().tolist()) == [2, 2, 3]
+    assert set(hints.labels.rows.tolist()) <= set(run.task.train.tolist())
+    assert torch.equal(hints.features["p2"].values, run.task.features["p2"].values[hints.features["p2"].rows])
 
 
 def test_auc_is_averaged_per_batch_and_single_class_batches_are_skipped(run):

@@ -13,13 +13,13 @@ def draws(seed, *names):
 
 def test_seeds_that_differ_beyond_32_bits_give_other_numbers():
     """torch keeps 32 bits of a seed: whoever sees noise could try them all."""
-    one = ONE
+    seed = ONE
     assert torch.equal(*(torch.randn(4, generator=torch.Generator().manual_seed(s)) for s in (7, 7 + 2**40)))
     for bit in (33, 64, 200):
-        other = one ^ (1 << bit)
-        assert draws(one) != draws(other)
-        assert derive(one, "party") != derive(other, "party")
-    assert draws(one) == draws(one) and draws(one, "a") != draws(one, "b")
+        other = seed ^ (1 << bit)
+        assert draws(seed) != draws(other)
+        assert derive(seed, "party") != derive(other, "party")
+    assert draws(seed) == draws(seed) and draws(seed, "a") != draws(seed, "b")
 
 
 def test_a_secret_stays_one():
@@ -45,11 +45,11 @@ def test_draws_of_a_secret_are_normal():
 
 def test_a_stream_repeats_and_leaves_the_global_one_alone():
     seed, before = ONE, torch.get_rng_state()
-    one, two = Stream(seed, "a"), Stream(seed, "a")
-    with one.scope():
-        first = torch.rand(3)
-    with two.scope():
-        assert torch.equal(first, torch.rand(3))
+    stream, again = Stream(seed, "a"), Stream(seed, "a")
+    with stream.scope():
+        draw = torch.rand(3)
+    with again.scope():
+        assert torch.equal(draw, torch.rand(3))
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -37,8 +37,8 @@ def test_a_run_folder_comes_back_as_it_was(task, tmp_path):
     assert again.to_json()["models"] == record["models"] == run.to_json()["models"]
     assert again.metrics == run.metrics and again.history == run.history
     assert again.transcript.traffic() == run.transcript.traffic()
-    one, two = (r.transcript.channels["p1", "p0", cl.Kind.EMBEDDING, cl.Phase.TRAIN] for r in (run, again))
-    assert torch.equal(one.read()[1], two.read()[1])
+    first, second = (r.transcript.channels["p1", "p0", cl.Kind.EMBEDDING, cl.Phase.TRAIN] for r in (run, again))
+    assert torch.equal(first.read()[1], second.read()[1])
 
 
 @pytest.mark.parametrize("keep", ["last", "all"])

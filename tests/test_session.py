@@ -120,8 +120,8 @@ def test_a_cut_with_more_messages_needs_no_change_in_the_loop():
     kinds = [(m.sender, m.receiver, m.kind.value) for c in masked.transcript.channels.values() for m in c.messages()]
     assert kinds.count(("p0", "p1", "embedding")) == 3 and kinds.count(("p1", "p0", "embedding")) == 3
     for name, model in plain.models.items():
-        for one, two in zip(model.parameters(), masked.models[name].parameters(), strict=True):
-            assert torch.allclose(one, two, atol=1e-6)
+        for weight, expected in zip(model.parameters(), masked.models[name].parameters(), strict=True):
+            assert torch.allclose(weight, expected, atol=1e-6)
 
 
 def test_a_last_batch_of_one_row_joins_the_one_before():
@@ -133,8 +133,8 @@ def test_a_last_batch_of_one_row_joins_the_one_before():
 def test_prediction_leaves_models_and_batch_norm_as_they_were():
     run = cl.train(make_task(2, "p0"), bottoms=bottom, top=top, recipe=cl.Recipe(epochs=1, batch_size=32))
     before = run.to_json()["models"]
-    one, two = run.predict(run.task.test), run.predict(run.task.test)
-    assert torch.equal(one, two) and run.to_json()["models"] == before
+    first, second = run.predict(run.task.test), run.predict(run.task.test)
+    assert torch.equal(first, second) and run.to_json()["models"] == before
 
 
 def test_sums_need_one_width():

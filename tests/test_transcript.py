@@ -25,9 +25,9 @@ def fill(transcript, epochs=2, steps=3):
         transcript.begin_epoch(epoch, is_last=epoch == epochs - 1)
         for i in range(steps):
             step = epoch * steps + i
-            for one in (message(step, [step, step + 1]), message(step, [step], sender="a", receiver="b")):
-                transcript.record(one)
-                sent.append(one)
+            for entry in (message(step, [step, step + 1]), message(step, [step], sender="a", receiver="b")):
+                transcript.record(entry)
+                sent.append(entry)
     return sent
 
 

@@ -44,12 +44,12 @@ def test_no_model_of_another_party_is_reachable_without_a_hint(run):
 
 def test_the_form_of_a_bottom_leads_to_nothing_that_it_learned(run):
     view = run.view("p0")
-    told = replace(view, hints=grant(cl.Asks(form=True), view, secret_of(run), 0))
-    assert set(told.hints.forms) == {"p1", "p2"} and not told.hints.bottoms
-    for name, form in told.hints.forms.items():
+    informed = replace(view, hints=grant(cl.Asks(form=True), view, secret_of(run), 0))
+    assert set(informed.hints.forms) == {"p1", "p2"} and not informed.hints.bottoms
+    for name, form in informed.hints.forms.items():
         true = run.session.parties[name].modules["bottom"].state_dict()
         assert {key: tensor.shape for key, tensor in form.state_dict().items()} == {k: t.shape for k, t in true.items()}
-        assert not any(shows(told, tensor) for tensor in true.values() if tensor.is_floating_point())
+        assert not any(shows(informed, tensor) for tensor in true.values() if tensor.is_floating_point())
 
 
 def test_only_channels_of_the_attacking_parties_are_seen(run):

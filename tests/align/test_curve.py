@@ -68,15 +68,15 @@ def test_both_equal_the_formula_also_where_a_point_has_a_part_of_small_order():
 
 
 def test_scalars_are_clamped_and_inverse_modulo_the_order():
-    found = 0
+    count = 0
     for _ in range(200):
         key = draw_key()
         assert number(key) % 8 == 0 and number(key) >> 254 == 1
         undo = inverse(key)
         if undo is not None:
-            found += 1
+            count += 1
             assert number(undo) % 8 == 0 and number(undo) >> 254 == 1 and number(key) * number(undo) % L == 1
-    assert 60 < found < 140  # about half of them have one
+    assert 60 < count < 140  # about half of them have one
     assert len({draw_blind() for _ in range(20)}) == 20
 
 
@@ -84,9 +84,9 @@ def test_results_do_not_depend_on_processes(monkeypatch):
     monkeypatch.setattr(curve, "ALONE", 10)
     monkeypatch.setattr(curve, "MOST_AT_ONCE", 30)
     names, key = [str(i).encode() * (i % 4) for i in range(100)], draw_key()
-    one, two = Curve(SALT, 1).of_ids(names, key), Curve(SALT, 2).of_ids(names, key)
-    assert np.array_equal(one, two)
-    assert np.array_equal(Curve(SALT, 1).multiply(one, key, "x"), Curve(SALT, 3).multiply(one, key, "x"))
+    first, second = Curve(SALT, 1).of_ids(names, key), Curve(SALT, 2).of_ids(names, key)
+    assert np.array_equal(first, second)
+    assert np.array_equal(Curve(SALT, 1).multiply(first, key, "x"), Curve(SALT, 3).multiply(first, key, "x"))
 
 
 @pytest.mark.parametrize(("bad", "processes"), [*((u, 1) for u in kernel.SMALL), (0, 2)])

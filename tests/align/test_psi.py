@@ -98,12 +98,12 @@ def test_bytes_each_way_are_those_of_the_docs():
 
 def test_no_two_runs_send_the_same_and_tags_come_sorted():
     columns = {"bank": [1, 2, 3], "shop": [3, 2, 1]}
-    one, two = [], []
-    align(columns, one.append)
-    align(columns, two.append)
-    for a, b in zip(one, two, strict=True):
+    first, second = [], []
+    align(columns, first.append)
+    align(columns, second.append)
+    for a, b in zip(first, second, strict=True):
         assert not {bytes(row.tolist()) for row in a.payload} & {bytes(row.tolist()) for row in b.payload}
-    tags = [bytes(row.tolist()) for row in one[1].payload]
+    tags = [bytes(row.tolist()) for row in first[1].payload]
     assert tags == sorted(tags)
 
 

@@ -14,8 +14,8 @@ def missing(view, bits, **settings) -> int:
     guess = BinarySearch(**settings).run(view, rng())
     assert guess.form is Form.COLUMNS and guess.values.dtype == torch.bool
     at = torch.stack([bits[row] for row in guess.rows.tolist()])
-    found = list(guess.values.T)
-    return sum(not any(torch.equal(f, b) or torch.equal(~f, b) for f in found) for b in at.T)
+    columns = list(guess.values.T)
+    return sum(not any(torch.equal(f, b) or torch.equal(~f, b) for f in columns) for b in at.T)
 
 
 def test_each_partys_columns_are_found_with_and_without_a_bias():
@@ -56,5 +56,5 @@ def test_messages_that_say_nothing_are_inapplicable():
 
 def test_findings_have_no_order_of_chance():
     view, _ = linear_view()
-    one, two = (BinarySearch().run(view, rng(seed)).values.numpy() for seed in (1, 2))
-    assert np.array_equal(np.sort(one.sum(axis=0)), np.sort(two.sum(axis=0)))
+    first, second = (BinarySearch().run(view, rng(seed)).values.numpy() for seed in (1, 2))
+    assert np.array_equal(np.sort(first.sum(axis=0)), np.sort(second.sum(axis=0)))

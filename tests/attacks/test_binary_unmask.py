@@ -74,11 +74,11 @@ def test_levels_of_a_design_come_in_pairs_whatever_the_rank():
 
 
 def test_copies_and_complements_are_one_claim():
-    one, two = coin(500, 1), coin(500, 2)
-    claims = np.column_stack([two, one, ~one])
-    assert distinct(claims, np.array([0.3, 0.1, 0.2]), one[:, :0], 5) == [1, 0]
-    assert distinct(claims, np.array([0.3, 0.1, 0.2]), one, 5) == [0]
-    assert distinct(claims, np.array([0.3, 0.1, 0.2]), one[:, :0], 1) == [1]
+    first, second = coin(500, 1), coin(500, 2)
+    claims = np.column_stack([second, first, ~first])
+    assert distinct(claims, np.array([0.3, 0.1, 0.2]), first[:, :0], 5) == [1, 0]
+    assert distinct(claims, np.array([0.3, 0.1, 0.2]), first, 5) == [0]
+    assert distinct(claims, np.array([0.3, 0.1, 0.2]), first[:, :0], 1) == [1]
 
 
 @pytest.mark.parametrize("fabricated", [1, 2])
@@ -91,7 +91,7 @@ def test_masquerade_is_undone(fabricated):
     last = guesses[1].values[guesses[1].rows.argsort(), -fabricated:].numpy()
     fake = run.session.parties["shop"].features[:, -fabricated:].numpy() == 1
     for column in last.T:
-        assert any(np.array_equal(column, one) or np.array_equal(~column, one) for one in fake.T)
+        assert any(np.array_equal(column, bits) or np.array_equal(~column, bits) for bits in fake.T)
 
 
 def test_undefended_columns_come_first():

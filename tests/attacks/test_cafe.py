@@ -25,8 +25,8 @@ def make(*layers):
 def moment_of(bottom, inputs, slopes):
     """A training step: what was sent, and the gradients of all parameters."""
     sent = bottom(inputs)
-    found = torch.autograd.grad(sent, list(bottom.parameters()), slopes)
-    gradients = dict(zip((name for name, _ in bottom.named_parameters()), found, strict=True))
+    parts = torch.autograd.grad(sent, list(bottom.parameters()), slopes)
+    gradients = dict(zip((name for name, _ in bottom.named_parameters()), parts, strict=True))
     return Moment(torch.arange(len(inputs)), bottom, gradients), sent.detach()
 
 
@@ -61,9 +61,9 @@ def test_three_layers_give_up_their_inputs(count, place):
     bottom = make(lambda: nn.Linear(7, 9), nn.ReLU, lambda: nn.Linear(9, 8), nn.ReLU, lambda: nn.Linear(8, 5))
     inputs, slopes = torch.randn(count, 7, generator=rng(1)), torch.randn(count, 5, generator=rng(2))
     moment, sent = moment_of(bottom, inputs, slopes)
-    found = taken_off(peeled(bottom, (7,))[0], moment, sent.double(), slopes.double())
-    assert found[0] == place
-    assert torch.allclose(found[1].float(), inputs if place else sent, atol=1e-3)
+    reading = taken_off(peeled(bottom, (7,))[0], moment, sent.double(), slopes.double())
+    assert reading[0] == place
+    assert torch.allclose(reading[1].float(), inputs if place else sent, atol=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_pictures_are_searched_through_convolutions():
     inputs, slopes = torch.rand(4, 1, 6, 6, generator=rng(1)), torch.randn(4, 8, generator=rng(2))
     moment, sent = moment_of(bottom, inputs, slopes)
     for seed in range(3):  # where it ends depends on where it starts
-        found = Cafe(steps=200)._read(moment, (1, 6, 6), sent, slopes, rng(seed))
-        assert (found - inputs).pow(2).mean() < 0.25 * inputs.var()
+        guess = Cafe(steps=200)._read(moment, (1, 6, 6), sent, slopes, rng(seed))
+        assert (guess - inputs).pow(2).mean() < 0.25 * inputs.var()
 
 
 def test_what_it_refuses():

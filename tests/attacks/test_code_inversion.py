@@ -45,9 +45,9 @@ def test_the_best_restart_counts_and_the_first_is_grey():
     target = torch.tensor([[0.2, 0.2]])
     errors = {}
     for restarts in (1, 12):
-        found = CodeInversion(restarts=restarts, tv=0.0).pictures(bottom, (1, 2, 2), target, rng())
+        pictures = CodeInversion(restarts=restarts, tv=0.0).pictures(bottom, (1, 2, 2), target, rng())
         with torch.no_grad():
-            errors[restarts] = float((bottom(found) - target).pow(2).mean())
+            errors[restarts] = float((bottom(pictures) - target).pow(2).mean())
     assert errors[1] == pytest.approx(0.04) and errors[12] < 1e-4
 
 
@@ -80,8 +80,8 @@ def test_on_digits_every_row_of_a_code_gets_the_same_picture():
         with torch.no_grad():
             grey = (bottom(torch.full_like(guess.values[:1], 0.5)) - codes).pow(2).mean()
             named = nearest_code(bottom(guess.values), codes)
-            found = (bottom(guess.values) - codes[named]).pow(2).mean()
-        assert found < grey / 2
+            error = (bottom(guess.values) - codes[named]).pow(2).mean()
+        assert error < grey / 2
     assert attack_run(run, [CodeInversion(match="embedding")])[0].reason == "codes only"
 
 

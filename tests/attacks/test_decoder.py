@@ -52,12 +52,12 @@ def test_messages_are_decoded_and_useless_ones_give_the_mean():
     inputs = torch.randn(400, 5, generator=rng(1)) * torch.tensor([1.0, 10, 100, 1, 1]) + 50
     mix = torch.randn(5, 8, generator=rng(2)) / torch.tensor([1.0, 10, 100, 1, 1])[:, None]
     labels = torch.zeros(400, dtype=torch.int64)
-    told = pairs_view(inputs @ mix * 1e-3, inputs, labels, 320)
+    useful = pairs_view(inputs @ mix * 1e-3, inputs, labels, 320)
     sealed = pairs_view(torch.randn(400, 8, generator=rng(3)), inputs, labels, 320)
     spread = inputs.std(dim=0)
     errors = [
         ((Decoder(images=70).run(view, rng()).values - inputs[320:390]) / spread).pow(2).mean(dim=0)
-        for view in (told, sealed)
+        for view in (useful, sealed)
     ]
     assert errors[0].max() < 0.1 and errors[1].min() > 0.7 and errors[1].max() < 1.5
 

@@ -20,7 +20,7 @@ def toy(rows=600, classes=3, width=8, noise=0.05, seed=0):
     return gradients + noise * rng.normal(size=gradients.shape), labels
 
 
-def told(labels, classes, known):
+def label_prior(labels, classes, known):
     prior = np.full((len(labels), classes), -np.log(classes))
     prior[:known] = -30.0
     prior[np.arange(known), labels[:known]] = 0.0
@@ -29,15 +29,15 @@ def told(labels, classes, known):
 
 def test_a_handful_of_labels_is_enough():
     gradients, labels = toy()
-    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
-    assert (found.argmax(axis=1) == labels).mean() > 0.97
-    assert np.allclose(np.exp(found).sum(axis=1), 1)
+    scores = fit([Epoch(directions(gradients), np.arange(600))], label_prior(labels, 3, 9), seed=0)
+    assert (scores.argmax(axis=1) == labels).mean() > 0.97
+    assert np.allclose(np.exp(scores).sum(axis=1), 1)
 
 
 def test_without_labels_rows_are_sorted_all_the_same():
     gradients, labels = toy()
-    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 0), seed=0).argmax(axis=1)
-    table = np.array([[((found == c) & (labels == y)).sum() for y in range(3)] for c in range(3)])
+    scores = fit([Epoch(directions(gradients), np.arange(600))], label_prior(labels, 3, 0), seed=0).argmax(axis=1)
+    table = np.array([[((scores == c) & (labels == y)).sum() for y in range(3)] for c in range(3)])
     assert table.max(axis=1).sum() > 0.9 * 600
 
 
@@ -57,7 +57,7 @@ def test_several_messages_of_a_row_add_up():
     rng = np.random.default_rng(1)
     clean, labels = toy(noise=0.0)
     epochs = [Epoch(directions(clean + 0.8 * rng.normal(size=clean.shape)), np.arange(600)) for _ in range(6)]
-    once, often = (fit(epochs[:n], told(labels, 3, 60), seed=0).argmax(axis=1) == labels for n in (1, 6))
+    once, often = (fit(epochs[:n], label_prior(labels, 3, 60), seed=0).argmax(axis=1) == labels for n in (1, 6))
     assert often.mean() > once.mean() + 0.05
 
 
@@ -65,23 +65,25 @@ def test_directions_may_turn_between_epochs():
     """The second epoch's Jacobian is another: pooled, the two would blur each other."""
     (first, labels), (_, _) = toy(seed=0, noise=0.5), toy(seed=1)
     turned = first @ np.linalg.qr(np.random.default_rng(3).normal(size=(8, 8)))[0]
-    epochs = [Epoch(directions(one), np.arange(600)) for one in (first, turned)]
-    found = fit(epochs, told(labels, 3, 30), seed=0)
-    assert (found.argmax(axis=1) == labels).mean() > 0.9
+    epochs = [Epoch(directions(sent), np.arange(600)) for sent in (first, turned)]
+    scores = fit(epochs, label_prior(labels, 3, 30), seed=0)
+    assert (scores.argmax(axis=1) == labels).mean() > 0.9
 
 
 def test_noise_that_drowns_directions_leaves_the_prior():
     gradients, labels = toy(noise=100.0)
-    found = fit([Epoch(directions(gradients), np.arange(600))], told(labels, 3, 9), seed=0)
-    assert (found.argmax(axis=1) == labels)[9:].mean() < 0.45
+    scores = fit([Epoch(directions(gradients), np.arange(600))], label_prior(labels, 3, 9), seed=0)
+    assert (scores.argmax(axis=1) == labels)[9:].mean() < 0.45
 
 
 @pytest.mark.parametrize("gradients", [np.zeros((50, 4)), np.full((50, 4), 1e-30), np.ones((2, 4))])
 def test_nothing_to_see_is_no_error(gradients):
-    found = fit(
-        [Epoch(directions(gradients), np.arange(len(gradients)))], told(np.zeros(len(gradients), int), 3, 0), seed=0
+    scores = fit(
+        [Epoch(directions(gradients), np.arange(len(gradients)))],
+        label_prior(np.zeros(len(gradients), int), 3, 0),
+        seed=0,
     )
-    assert np.isfinite(found).all()
+    assert np.isfinite(scores).all()
 
 
 def test_on_a_real_run_it_beats_own_columns_and_stops_at_noise():

@@ -45,15 +45,15 @@ def undefended():
 
 @pytest.mark.parametrize("method", ["dlg", "cosine"])
 def test_single_pictures_come_back_from_their_gradients(undefended, method):
-    (found,) = attack_run(undefended, [GradientInversion(method=method, messages=1, steps=300, restarts=1)])
-    assert found.value < 0.01 < found.baseline, found
-    assert found.victim == "client0" and found.attacker == "server"
+    (finding,) = attack_run(undefended, [GradientInversion(method=method, messages=1, steps=300, restarts=1)])
+    assert finding.value < 0.01 < finding.baseline, finding
+    assert finding.victim == "client0" and finding.attacker == "server"
 
 
 def test_a_batch_comes_back_in_any_order():
     run = digits(recipe=cl.Recipe(batch_size=2, optimiser=cl.Optimiser.SGD, lr=0.01))
-    (found,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=500, restarts=2)])
-    assert found.rows == 2 and found.value < 0.02, found
+    (finding,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=500, restarts=2)])
+    assert finding.rows == 2 and finding.value < 0.02, finding
 
 
 def test_passports_mislead_it_and_so_does_noise(undefended):
@@ -68,8 +68,8 @@ def test_passports_mislead_it_and_so_does_noise(undefended):
 def test_random_signs_do_not_mislead_it():
     """A single row has nobody to be mixed with, and signs are searched for like the rest."""
     run = digits(defences=[cl.defences.Instahide(k=2)])
-    (found,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=300, restarts=1)])
-    assert found.value < 0.001 < found.baseline, found
+    (finding,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=300, restarts=1)])
+    assert finding.value < 0.001 < finding.baseline, finding
 
 
 def test_every_start_guesses_other_means(monkeypatch):
@@ -110,13 +110,13 @@ def test_without_the_bottom_it_sees_less():
 
 def test_it_needs_gradients_and_shared_weights():
     averaged = digits(exchange=Exchange.WEIGHTS, recipe=cl.Recipe(batch_size=64, optimiser=cl.Optimiser.SGD, lr=0.01))
-    (found,) = attack_run(averaged, [GradientInversion()])
-    assert found.status == "does not apply" and "gradients-only" in found.reason
+    (finding,) = attack_run(averaged, [GradientInversion()])
+    assert finding.status == "does not apply" and "gradients-only" in finding.reason
     vertical = cl.train(cl.data.digits(), epochs=1)
-    (found,) = attack_run(vertical, [GradientInversion()])
-    assert found.reason == "horizontal-only"
-    (found,) = attack_run(averaged, [cl.attacks.NormScore()])
-    assert found.reason == "vertical-only"
+    (finding,) = attack_run(vertical, [GradientInversion()])
+    assert finding.reason == "horizontal-only"
+    (finding,) = attack_run(averaged, [cl.attacks.NormScore()])
+    assert finding.reason == "vertical-only"
 
 
 def test_the_label_of_a_single_row_is_read_off_the_last_bias(undefended):
@@ -133,12 +133,12 @@ def test_the_label_of_a_single_row_is_read_off_the_last_bias(undefended):
 def one_by_one(model, names, weights, factors, rows, labels):
     """The gradients of one problem after the other."""
     for number in range(len(rows)):
-        one = copy.deepcopy(model)  # the graph of each needs its own weights to stay
-        one.load_state_dict({name: part[number] for name, part in weights.items()}, strict=False)
-        one.bottom[0].given = tuple(factors[number])
-        loss = -(labels[number].softmax(dim=1) * log_softmax(one(rows[number]), dim=1)).sum(dim=1).mean()
-        found = torch.autograd.grad(loss, [one.get_parameter(name) for name in names], create_graph=True)
-        yield torch.cat([part.flatten() for part in found])
+        twin = copy.deepcopy(model)  # the graph of each needs its own weights to stay
+        twin.load_state_dict({name: part[number] for name, part in weights.items()}, strict=False)
+        twin.bottom[0].given = tuple(factors[number])
+        loss = -(labels[number].softmax(dim=1) * log_softmax(twin(rows[number]), dim=1)).sum(dim=1).mean()
+        grads = torch.autograd.grad(loss, [twin.get_parameter(name) for name in names], create_graph=True)
+        yield torch.cat([part.flatten() for part in grads])
 
 
 def test_gradients_of_many_problems_are_those_of_each():
@@ -150,15 +150,15 @@ def test_gradients_of_many_problems_are_those_of_each():
     bottom = nn.Sequential(layer, nn.Sigmoid(), norms[0])
     top = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), norms[1], nn.Sigmoid(), norms[2], nn.Linear(5, 3))
     model = Whole(bottom, top).double()
-    drawn = {name: torch.randn(3, *one.shape, generator=rng).double() for name, one in model.named_parameters()}
+    drawn = {name: torch.randn(3, *weight.shape, generator=rng).double() for name, weight in model.named_parameters()}
     names = [name for name in drawn if "coder" not in name]
     rows, labels, factors = (torch.randn(3, *size, generator=rng).double() for size in ((4, 1, 5, 5), (4, 3), (2, 4)))
     guess = [rows.requires_grad_(), labels.requires_grad_()]
     expected = torch.stack(list(one_by_one(model, names, drawn, factors, *guess)))
-    found = gradients(model, names, drawn)(*guess, [factors])
-    assert found.shape == (3, sum(drawn[name][0].numel() for name in names)) and layer.given is None
-    torch.testing.assert_close(found, expected)
-    slopes = [torch.autograd.grad(one.square().sum(), guess) for one in (found, expected)]
+    batched = gradients(model, names, drawn)(*guess, [factors])
+    assert batched.shape == (3, sum(drawn[name][0].numel() for name in names)) and layer.given is None
+    torch.testing.assert_close(batched, expected)
+    slopes = [torch.autograd.grad(value.square().sum(), guess) for value in (batched, expected)]
     torch.testing.assert_close(*slopes)
 
 
@@ -189,8 +189,8 @@ def test_the_end_with_the_least_objective_is_taken(undefended, monkeypatch):
     monkeypatch.setattr(GradientInversion, "_cosines", lambda self, gradient, start, *rest: (start[0], values))
     attack, model = GradientInversion(method="cosine", restarts=3), Whole(nn.Identity(), nn.Identity())
     problems = [problem(1, float(number)) for number in range(6)]
-    found = attack._solve(model, [], problems, undefended.manifest("client0"))
-    assert [float(one.mean()) for one in found] == [1, 5]
+    guesses = attack._solve(model, [], problems, undefended.manifest("client0"))
+    assert [float(guess.mean()) for guess in guesses] == [1, 5]
 
 
 def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
@@ -198,12 +198,12 @@ def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
     task, seen = cl.data.digits(parties=1, label_party="server"), {}
 
     def search(self, gradient, start, wanted, least):
-        free = [one.requires_grad_() for one in start]
+        free = [tensor.requires_grad_() for tensor in start]
         seen[self.passports] = torch.autograd.grad(gradient(free).square().sum(), free)
         return start[0].detach(), torch.zeros(len(wanted))
 
     monkeypatch.setattr(GradientInversion, "_cosines", search)
-    found = federate(
+    run = federate(
         task,
         clients=2,
         rounds=1,
@@ -214,7 +214,7 @@ def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
         keep="all",
     )
     for passports in ("guess", "fit"):
-        attack_run(found, [GradientInversion(method="cosine", passports=passports, messages=1)])
+        attack_run(run, [GradientInversion(method="cosine", passports=passports, messages=1)])
     (picture,), (again, factors) = seen["guess"], seen["fit"]
     assert picture.shape == again.shape and factors.shape[:2] == (2, 2) and bool((factors != 0).any())
 

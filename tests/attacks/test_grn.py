@@ -28,11 +28,11 @@ ROWS, TEST = 500, 300
 
 
 def layer(inputs: int, width: int) -> nn.Linear:
-    made = nn.Linear(inputs, width)
+    linear = nn.Linear(inputs, width)
     with torch.no_grad():
-        for weights in made.parameters():
+        for weights in linear.parameters():
             weights.copy_(torch.randn(weights.shape, generator=rng(3)))
-    return made
+    return linear
 
 
 @cache
@@ -43,9 +43,9 @@ def run_of(parties: int = 2, secure: bool = True, scheme: str = "bfv") -> cl.Run
     labels = (sum(f.values.sum(1) for f in features.values()) > 2 * parties).long()
     rows = torch.arange(ROWS)
     task = Task("toy", features, labels, "p0", Goal.BINARY, ("no", "yes"), rows[TEST:], rows[:TEST])
-    made = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=8"), "width": 8}
+    models = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=8"), "width": 8}
     recipe = cl.Recipe(epochs=1, batch_size=50, lr=0.05)
-    return cl.train(task, cut=SecureSum(scheme=scheme) if secure else cl.Sum(), recipe=recipe, keep="none", **made)
+    return cl.train(task, cut=SecureSum(scheme=scheme) if secure else cl.Sum(), recipe=recipe, keep="none", **models)
 
 
 def view_of_run(run: cl.Run, attack: Grn) -> cl.View:
@@ -54,11 +54,11 @@ def view_of_run(run: cl.Run, attack: Grn) -> cl.View:
 
 
 def test_the_network_is_the_papers():
-    made = [*network(7, 5, bounded=True)]
-    assert [type(part).__name__ for part in made] == [*["Linear", "LayerNorm", "ReLU"] * 3, "Linear", "Sigmoid"]
-    sizes = [(part.in_features, part.out_features) for part in made if isinstance(part, nn.Linear)]
+    layers = [*network(7, 5, bounded=True)]
+    assert [type(part).__name__ for part in layers] == [*["Linear", "LayerNorm", "ReLU"] * 3, "Linear", "Sigmoid"]
+    sizes = [(part.in_features, part.out_features) for part in layers if isinstance(part, nn.Linear)]
     assert sizes == [(7, 600), (600, 200), (200, 100), (100, 5)]
-    assert len(network(7, 5, bounded=False)) == len(made) - 1
+    assert len(network(7, 5, bounded=False)) == len(layers) - 1
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 2, 2)], ids=["table", "image"])

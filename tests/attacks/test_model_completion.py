@@ -134,9 +134,9 @@ def test_what_it_refuses():
     ModelCompletion(epochs=2).run(ids, rng())  # token ids are fine, as long as nothing is mixed
     with pytest.raises(Inapplicable, match="dense-only"):
         ModelCompletion(ssl=True).run(ids, rng())
-    for told in (None, Known(torch.arange(0), torch.arange(0))):
+    for hint in (None, Known(torch.arange(0), torch.arange(0))):
         with pytest.raises(ConfigError, match="known labels"):
-            ModelCompletion().run(replace(view, hints=replace(view.hints, labels=told)), rng())
+            ModelCompletion().run(replace(view, hints=replace(view.hints, labels=hint)), rng())
     assert ModelCompletion().applies(world(0).manifest) == "classes-only"
     for wrong in ({"labels": 0}, {"epochs": 0}, {"steps": 0}, {"lr": -1.0}, {"on": "top"}):
         with pytest.raises(ConfigError):

@@ -70,7 +70,7 @@ def test_of_several_guesses_the_one_that_explains_the_embeddings_best_counts(def
     best = min(range(3), key=lambda place: ends[place][1])
     assert torch.equal(kept[0], ends[best][0])
     truth = passport_layers(defended.session.parties["party2"].bottom)[0].means
-    assert not any(torch.equal(one, other) for place, one in enumerate(drawn) for other in (truth, *drawn[:place]))
+    assert not any(torch.equal(guess, other) for place, guess in enumerate(drawn) for other in (truth, *drawn[:place]))
 
 
 def test_without_passports_it_says_why_it_does_not_apply():

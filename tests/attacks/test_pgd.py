@@ -113,15 +113,15 @@ def test_codes_stop_small_steps_and_not_a_party_that_replays_its_codes():
         "seen": PGD(choose="seen-codes"),
         "scaled": PGD(scale="embeddings"),
     }
-    found = {
+    results = {
         hashed: dict(zip(attacks, attack_run(digits_run(hashed), attacks.values(), by="party2"), strict=True))
         for hashed in (False, True)
     }
-    for findings in found.values():
+    for findings in results.values():
         assert all(f.metric == "success" and f.baseline == 0 and f.rows == 100 for f in findings.values())
-    assert found[True]["small"].value == 0
-    assert found[True]["seen"].value > max(0.5, found[True]["large"].value)
-    assert found[False]["scaled"].value > 0.3 and found[False]["scaled"].value >= found[False]["small"].value
+    assert results[True]["small"].value == 0
+    assert results[True]["seen"].value > max(0.5, results[True]["large"].value)
+    assert results[False]["scaled"].value > 0.3 and results[False]["scaled"].value >= results[False]["small"].value
 
 
 def test_what_it_refuses():

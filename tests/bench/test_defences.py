@@ -24,5 +24,5 @@ def test_one_that_refuses_says_why(monkeypatch):
     monkeypatch.setattr(bench, "ROWS", 64)
     monkeypatch.setattr(bench, "find", lambda package, base: {"never": Never})
     monkeypatch.setattr(bench, "parse", lambda *words: Never())
-    found, refused = bench.sides()
-    assert {setup for setup, _ in found} == {"none"} and refused == {"never": "Expected something else."}
+    sides, refused = bench.sides()
+    assert {setup for setup, _ in sides} == {"none"} and refused == {"never": "Expected something else."}

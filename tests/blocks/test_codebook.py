@@ -73,18 +73,18 @@ def test_each_bit_is_fair():
 
 
 def test_hamming_by_hand():
-    one = torch.tensor([[1.0, 1, -1, -1], [1, 1, 1, 1]])
-    two = torch.tensor([[1.0, -1, -1, 1], [-1, -1, -1, -1]])
-    assert hamming(one, two).tolist() == [2, 4]
-    assert hamming(one, one).tolist() == [0, 0]
+    first = torch.tensor([[1.0, 1, -1, -1], [1, 1, 1, 1]])
+    second = torch.tensor([[1.0, -1, -1, 1], [-1, -1, -1, -1]])
+    assert hamming(first, second).tolist() == [2, 4]
+    assert hamming(first, first).tolist() == [0, 0]
 
 
 @given(st.integers(1, 40), st.integers(0, 999))
 def test_hamming_is_half_the_length_times_one_minus_the_cosine(bits, seed):
-    one, two = 2.0 * torch.randint(0, 2, (2, 5, bits), generator=torch.Generator().manual_seed(seed)) - 1
-    cosine = torch.cosine_similarity(one, two, dim=1)
-    assert hamming(one, two).tolist() == pytest.approx((bits / 2 * (1 - cosine)).tolist(), abs=1e-4)
-    assert hamming(one, two).tolist() == (one != two).sum(dim=1).tolist()
+    first, second = 2.0 * torch.randint(0, 2, (2, 5, bits), generator=torch.Generator().manual_seed(seed)) - 1
+    cosine = torch.cosine_similarity(first, second, dim=1)
+    assert hamming(first, second).tolist() == pytest.approx((bits / 2 * (1 - cosine)).tolist(), abs=1e-4)
+    assert hamming(first, second).tolist() == (first != second).sum(dim=1).tolist()
 
 
 def test_check_codes_says_who_sent_what():

@@ -17,7 +17,7 @@ def audit(*arguments):
     return main(["audit", *map(str, arguments)])
 
 
-def said(capsys):
+def error_text(capsys):
     return capsys.readouterr().err
 
 
@@ -40,14 +40,14 @@ def test_a_study_folder_holds_everything(study):
 
 def test_json_for_machines(study, capsys):
     assert audit(*QUICK, *TWO, *ATTACK, "--max-accuracy-loss", 100, "--out", study, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["findings"]) == 2 and found["choice"]["choice"] and found["missing"] == []
+    output = json.loads(capsys.readouterr().out)
+    assert len(output["findings"]) == 2 and output["choice"]["choice"] and output["missing"] == []
 
 
 def test_a_study_file_repeats_it(study, tmp_path, capsys):
     assert audit(study / "study.toml", "--max-accuracy-loss", 100, "--out", tmp_path / "again", "--workers", 1) == 0
-    with (study / "findings.csv").open() as one, (tmp_path / "again" / "findings.csv").open() as two:
-        first, second = ([(r["cell"], r["value"]) for r in csv.DictReader(file)] for file in (one, two))
+    with (study / "findings.csv").open() as original, (tmp_path / "again" / "findings.csv").open() as repeat:
+        first, second = ([(r["cell"], r["value"]) for r in csv.DictReader(file)] for file in (original, repeat))
     assert first == second
     capsys.readouterr()
     assert main(["compare", str(study), str(tmp_path / "again")]) == 0
@@ -66,13 +66,13 @@ def test_save_study_writes_the_words_and_stops(tmp_path):
 def test_constraints_that_nothing_meets(tmp_path, capsys):
     arguments = [*QUICK, "--defence", "label-dp:epsilon=0.01", "--defence", "none", *ATTACK, "--out", tmp_path / "a"]
     assert audit(*arguments, "--max-accuracy-loss", -50) == 2
-    assert "without a recommendation: No setup keeps the model within -50 points" in said(capsys)
+    assert "without a recommendation: No setup keeps the model within -50 points" in error_text(capsys)
     assert (tmp_path / "a" / "report.html").exists()
 
 
 def test_attacks_that_apply_to_nothing(tmp_path, capsys):
     assert audit(*QUICK, "--defence", "none", "--attack", "norm-score", "--out", tmp_path / "a") == 2
-    assert "no attack on labels, features, outcome applies" in said(capsys)
+    assert "no attack on labels, features, outcome applies" in error_text(capsys)
 
 
 def test_attacks_that_fail_are_not_said_to_apply_to_nothing(tmp_path, capsys, monkeypatch):
@@ -81,7 +81,7 @@ def test_attacks_that_fail_are_not_said_to_apply_to_nothing(tmp_path, capsys, mo
 
     monkeypatch.setattr("cutlayer.experiment.work.attack_run", failing)
     assert audit(*QUICK, "--defence", "none", *ATTACK, "--out", tmp_path / "a") == 2
-    assert f"1 attacks failed, such as {ATTACK[1]}: ZeroDivisionError: on purpose" in said(capsys)
+    assert f"1 attacks failed, such as {ATTACK[1]}: ZeroDivisionError: on purpose" in error_text(capsys)
 
 
 def test_a_table_may_do_without_columns(tmp_path):
@@ -108,13 +108,13 @@ def test_a_table_may_do_without_columns(tmp_path):
 )
 def test_mistakes_are_one_sentence(arguments, text, tmp_path, capsys):
     assert audit(*arguments, "--epochs", "1", "--out", tmp_path / "a") == 2
-    assert text in said(capsys)
+    assert text in error_text(capsys)
     assert not (tmp_path / "a" / "report.html").exists()
 
 
 def test_another_studys_folder_is_refused(study, capsys):
     assert audit(*QUICK, "--epochs", "3", *TWO, *ATTACK, "--out", study) == 2
-    assert "is of another study (epochs)" in said(capsys)
+    assert "is of another study (epochs)" in error_text(capsys)
 
 
 def test_an_unfinished_study_is_reported_with_what_is_missing(study, tmp_path, capsys):

@@ -51,7 +51,7 @@ def federation(here, capsys):
 
 
 def test_the_journey(here, capsys):
-    made = run(capsys, "init", "authority", "--name", "bank and shops", "--days", "1000")
+    authority = run(capsys, "init", "authority", "--name", "bank and shops", "--days", "1000")
     asked = run(capsys, "request", "bank", "--out", "deep/bank")
     waiting = run(capsys, "show", "deep/bank")
     assert waiting == {"name": "bank", "fingerprint": asked["fingerprint"], "state": "waiting"}
@@ -71,7 +71,7 @@ def test_the_journey(here, capsys):
     assert gone["revoked"] == [signed["serial"]] and gone["name"] == "bank"
     everybody = run(capsys, "show", "authority")
     assert [(p["name"], p["state"]) for p in everybody["parties"]] == [("bank", "revoked"), ("bank", "valid")]
-    assert everybody["fingerprint"] == made["fingerprint"]
+    assert everybody["fingerprint"] == authority["fingerprint"]
     assert everybody["warnings"] == ["bank expires in 19 days: renew it."]
     run(capsys, "revoke", "authority", "bank")
     (here / "deep/bank/crl.pem").write_bytes((here / "authority/crl.pem").read_bytes())

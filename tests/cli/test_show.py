@@ -32,11 +32,11 @@ def test_without_a_terminal_lines_come_even_while_nothing_is_reported(monkeypatc
     monkeypatch.setattr(show, "LINE_SECONDS", 0.01)
     with show.progress_bar("auditing") as progress:
         progress(1, 3, "")
-        deadline, said = time.monotonic() + 30, ""
-        while said.count("auditing: 1 of 3 done") < 2 and time.monotonic() < deadline:
-            said += capsys.readouterr().err
+        deadline, text = time.monotonic() + 30, ""
+        while text.count("auditing: 1 of 3 done") < 2 and time.monotonic() < deadline:
+            text += capsys.readouterr().err
             time.sleep(0.01)
-    assert said.count("auditing: 1 of 3 done") >= 2
+    assert text.count("auditing: 1 of 3 done") >= 2
     capsys.readouterr()
     time.sleep(0.05)
     assert capsys.readouterr().err == ""  # silent when the work is over

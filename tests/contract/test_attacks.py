@@ -44,9 +44,9 @@ def digest(view) -> str:
     hints = view.hints
     add_model(hints.top)
     for known in ([] if hints.labels is None else [hints.labels], hints.features.values(), hints.embeddings.values()):
-        for told in known:
-            add(told.rows)
-            add(told.values)
+        for hint in known:
+            add(hint.rows)
+            add(hint.values)
     for model in hints.bottoms.values():
         add_model(model)
     add(view.manifest.train)

@@ -74,8 +74,8 @@ def check(cls: type[Cut], parties: int) -> None:
     assert weights_equal(after, trained(cls, parties)[3]), "the same seed gives other models"
 
 
-def weights_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+def weights_equal(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(value, right[name]) for name, value in left.items())
 
 
 def check_message(message: Message, task) -> None:

@@ -24,9 +24,9 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind[0].__name__)
 def test_every_class_keeps_to_what_plug_ins_have_in_common(kind, subtests):
     package, base, *labels = kind
-    found = find(package, base)
-    assert len(found) > 3
-    for name, cls in found.items():
+    classes = find(package, base)
+    assert len(classes) > 3
+    for name, cls in classes.items():
         with subtests.test(name):
             check_settings(cls, package, base)
             check_words(cls, labels)

@@ -48,8 +48,8 @@ def attack(operand, cipher):
 
     equations = [[coefficient(known[i], m - b * COLUMNS) for b, i in unknowns] for m in picked]
     c1 = second_polynomial(cipher)
-    found = solve(equations, [c1[m] for m in picked], prime)
-    return np.array(found, dtype=object).reshape(ROWS, INNER), prime
+    solution = solve(equations, [c1[m] for m in picked], prime)
+    return np.array(solution, dtype=object).reshape(ROWS, INNER), prime
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,8 @@ def copy_of(cipher):
 
 def test_from_a_bare_product_the_owner_recovers_every_row(crime):
     _, rows, operand, bare = crime
-    found, _ = attack(operand, bare)
-    assert np.array_equal(found.astype(np.int64), rows)
+    guess, _ = attack(operand, bare)
+    assert np.array_equal(guess.astype(np.int64), rows)
 
 
 def test_from_a_sanitised_product_the_owner_does_no_better_than_a_coin(crime):
@@ -79,10 +79,10 @@ def test_from_a_sanitised_product_the_owner_does_no_better_than_a_coin(crime):
     secret, rows, operand, bare = crime
     cipher = copy_of(bare)
     secret.public._sanitise(cipher, int(rows.sum()))
-    found, prime = attack(operand, cipher)
-    guess = (found > prime // 2).astype(np.int64)
+    solution, prime = attack(operand, cipher)
+    guess = (solution > prime // 2).astype(np.int64)
     assert 12 <= int((guess == rows).sum()) <= 52
-    assert not np.array_equal(np.minimum(found, 2).astype(np.int64), rows)
+    assert not np.array_equal(np.minimum(solution, 2).astype(np.int64), rows)
 
 
 def test_the_flood_alone_does_not_help(crime):
@@ -121,8 +121,8 @@ def attack_noise(secret, operand, cipher):
     known = [noise(secret, part) for part in operand.parts]
     pairs = [(known[i], b * COLUMNS) for b, i in itertools.product(range(ROWS), range(INNER))]
     system = np.stack([np.concatenate([-e[8192 - shift :], e[: 8192 - shift]]) for e, shift in pairs], axis=1)
-    found = np.linalg.lstsq(system, noise(secret, cipher), rcond=None)[0]
-    return (found > 0.5).astype(np.int64).reshape(ROWS, INNER)
+    solution = np.linalg.lstsq(system, noise(secret, cipher), rcond=None)[0]
+    return (solution > 0.5).astype(np.int64).reshape(ROWS, INNER)
 
 
 def test_from_the_noise_of_a_bare_product_the_owner_recovers_every_row(crime):
@@ -179,8 +179,8 @@ def test_paillier_shows_binary_rows_unless_randomised_again(paillier, sanitise):
     rows = np.random.default_rng(1).integers(0, 2, (12, 8))
     operand = paillier.encrypt(ring.uniform((8, 1)))
     result = paillier.public.masked_product(rows, operand, ring.uniform((12, 1)), sanitise=sanitise)
-    found = enumerate_rows(operand, result, paillier.public.n)
-    assert found == ([None] * 12 if sanitise else [tuple(row) for row in rows.tolist()])
+    guesses = enumerate_rows(operand, result, paillier.public.n)
+    assert guesses == ([None] * 12 if sanitise else [tuple(row) for row in rows.tolist()])
 
 
 def test_paillier_slots_hide_how_often_a_sum_wrapped_round(paillier):

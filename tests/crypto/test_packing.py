@@ -34,7 +34,7 @@ def test_products_sit_where_the_packing_says(rows, inner, columns, log_group, se
     pieces, out = list(PlainRows.dense(x).chunks(packing.capacity)), np.full((rows, columns), -1)
     chunks = list(packing.chunks(rows))
     assert len(chunks) == packing.results(rows)
-    for number, (some, span, places) in enumerate(chunks):
+    for number, (batch, span, places) in enumerate(chunks):
         block, piece = divmod(number, len(pieces))
         total = np.zeros(DEGREE, np.int64)
         for groups, table in packing.multipliers(pieces[piece]):
@@ -42,7 +42,7 @@ def test_products_sit_where_the_packing_says(rows, inner, columns, log_group, se
                 multiplier = np.zeros(DEGREE, np.int64)
                 multiplier[:: packing.run] = row
                 total += multiply(operands[block * packing.groups + group], multiplier)
-        out[some, span] = total[places] % MODULUS
+        out[batch, span] = total[places] % MODULUS
     assert np.array_equal(out, (x @ matrix) % MODULUS)
 
 

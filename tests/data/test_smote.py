@@ -17,10 +17,10 @@ def test_made_rows_lie_between_rows_of_their_class(line):
     values, labels = smote(*line, np.random.default_rng(0), neighbours=2)
     assert np.bincount(labels).tolist() == [30, 30]
     assert np.array_equal(values[:36], line[0])
-    made = values[36:]
-    assert np.allclose(made[:, 0], made[:, 1])
-    assert made.min() >= 0 and made.max() <= 5
-    assert len(np.unique(made[:, 0])) == 24
+    synthetic = values[36:]
+    assert np.allclose(synthetic[:, 0], synthetic[:, 1])
+    assert synthetic.min() >= 0 and synthetic.max() <= 5
+    assert len(np.unique(synthetic[:, 0])) == 24
 
 
 def test_a_class_of_one_row_is_repeated():
@@ -30,22 +30,22 @@ def test_a_class_of_one_row_is_repeated():
 
 
 def test_before_the_split_both_parts_are_balanced(line):
-    made = resample(*line, mode="before", scaled=False, test=0.5, seed=0)
-    assert [np.bincount(made.labels[part]).tolist() for part in made.parts] == [[15, 15], [15, 15]]
+    data = resample(*line, mode="before", scaled=False, test=0.5, seed=0)
+    assert [np.bincount(data.labels[part]).tolist() for part in data.parts] == [[15, 15], [15, 15]]
 
 
 def test_on_training_rows_the_test_part_stays_real(line):
-    made = resample(*line, mode="train", scaled=False, test=0.5, seed=0)
-    train, test = made.parts
-    assert np.bincount(made.labels[train]).tolist() == [15, 15]
-    assert np.bincount(made.labels[test]).tolist() == [15, 3]
+    data = resample(*line, mode="train", scaled=False, test=0.5, seed=0)
+    train, test = data.parts
+    assert np.bincount(data.labels[train]).tolist() == [15, 15]
+    assert np.bincount(data.labels[test]).tolist() == [15, 3]
     assert int(test.max()) < 36
 
 
 def test_scaling_uses_training_rows_and_comes_first(line):
-    made = resample(*line, mode="none", scaled=True, test=0.5, seed=0)
-    assert np.allclose(made.values[made.parts[0]].mean(axis=0), 0)
-    assert made.notes == ("columns standardised on training rows, before any SMOTE",)
+    data = resample(*line, mode="none", scaled=True, test=0.5, seed=0)
+    assert np.allclose(data.values[data.parts[0]].mean(axis=0), 0)
+    assert data.notes == ("columns standardised on training rows, before any SMOTE",)
 
 
 def test_modes_are_a_closed_set(line):

@@ -96,10 +96,10 @@ def test_importance_is_even_when_nothing_varies():
 def test_by_importance_is_repeatable_and_takes_one_or_many_alphas():
     features = table(1)
     labels = (features[:, 0] > 0).astype(np.int64)
-    one = split.by_importance(features, labels, 1.0, numpy_generator(3), parties=3)
+    single = split.by_importance(features, labels, 1.0, numpy_generator(3), parties=3)
     many = split.by_importance(features, labels, [1.0, 1.0, 1.0], numpy_generator(3))
-    assert one == many and len(one) == 3
-    assert holds_every_column_once(one, 6)
+    assert single == many and len(single) == 3
+    assert holds_every_column_once(single, 6)
 
 
 def test_a_large_alpha_for_one_party_gives_it_most_of_the_importance():
@@ -130,14 +130,14 @@ def test_beta_zero_keeps_twins_together_and_one_parts_them(twins):
 
 def test_correlation_across_parties_grows_with_beta(twins):
     related = split.absolute_spearman(twins)
-    found = []
+    correlations = []
     for beta in (0.0, 0.5, 1.0):
         blocks = split.by_correlation(twins, 2, beta, numpy_generator(1))
         owner = np.zeros(8, dtype=int)
         owner[blocks[1]] = 1
-        found.append(split.between_parties(related, owner))
-    assert found[0] < found[1] < found[2]
-    assert found[1] == pytest.approx((found[0] + found[2]) / 2, abs=0.06)
+        correlations.append(split.between_parties(related, owner))
+    assert correlations[0] < correlations[1] < correlations[2]
+    assert correlations[1] == pytest.approx((correlations[0] + correlations[2]) / 2, abs=0.06)
 
 
 @settings(max_examples=15, deadline=None)

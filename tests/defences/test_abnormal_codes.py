@@ -65,11 +65,11 @@ def test_one_code_has_nothing_to_differ_from():
 
 
 def test_feature_maps_are_compared_whole():
-    one = torch.ones(2, 2, 2, 2)
-    two = one.clone()
-    two[1, :, :, 0] = -1
-    two[1, 0] = -1  # six of eight
-    assert flags({"p0": one, "p1": two}) == [False, True]
+    first = torch.ones(2, 2, 2, 2)
+    second = first.clone()
+    second[1, :, :, 0] = -1
+    second[1, 0] = -1  # six of eight
+    assert flags({"p0": first, "p1": second}) == [False, True]
 
 
 def test_codes_of_different_lengths_cannot_be_compared():
@@ -125,9 +125,9 @@ def test_run_json_states_the_share_per_phase(tmp_path):
 
 
 def test_two_checks_count_a_row_once():
-    one = train(None, Hash(bits=6), AbnormalCodes(distance=2)).to_json()["flagged"]
-    two = train(None, Hash(bits=6), AbnormalCodes(distance=2), AbnormalCodes(distance=4)).to_json()["flagged"]
-    assert one == two
+    single = train(None, Hash(bits=6), AbnormalCodes(distance=2)).to_json()["flagged"]
+    double = train(None, Hash(bits=6), AbnormalCodes(distance=2), AbnormalCodes(distance=4)).to_json()["flagged"]
+    assert single == double
 
 
 def test_run_json_is_silent_if_nobody_flags():

@@ -61,15 +61,15 @@ def test_what_is_sent():
 
 
 def test_the_extended_variant_ends_in_batch_norm_and_keeps_its_weights():
-    made = BinarisedSplit(bits=4).model(nn.Linear(3, 4), BOTTOM)
-    assert isinstance(made[1], nn.BatchNorm1d) and len(made[0].weight.unique()) == 12
+    model = BinarisedSplit(bits=4).model(nn.Linear(3, 4), BOTTOM)
+    assert isinstance(model[1], nn.BatchNorm1d) and len(model[0].weight.unique()) == 12
     tall = nn.Linear(3, 4)
     assert BinarisedSplit(bits=4).model(tall, replace(BOTTOM, subject=Subject.TOP)) is tall
 
 
 def test_weights_have_two_values_and_stand_for_real_ones():
-    made = binarised(lambda: nn.Conv2d(1, 3, 3), nn.Flatten, lambda: nn.Linear(12, 4))
-    for layer in (made[0], made[2]):
+    model = binarised(lambda: nn.Conv2d(1, 3, 3), nn.Flatten, lambda: nn.Linear(12, 4))
+    for layer in (model[0], model[2]):
         real = layer.parametrizations.weight.original
         size = real.abs().mean()
         assert len(real.unique()) == real.numel()
@@ -78,16 +78,16 @@ def test_weights_have_two_values_and_stand_for_real_ones():
 
 
 def test_activations_have_two_values():
-    made = binarised(lambda: nn.Linear(3, 5), nn.ReLU, lambda: nn.Linear(5, 4), nn.Tanh)
+    model = binarised(lambda: nn.Linear(3, 5), nn.ReLU, lambda: nn.Linear(5, 4), nn.Tanh)
     values = torch.randn(10, 3, generator=rng())
-    assert made[:2](values).unique().tolist() == [-1, 1] and made(values).unique().tolist() == [-1, 1]
+    assert model[:2](values).unique().tolist() == [-1, 1] and model(values).unique().tolist() == [-1, 1]
 
 
 def test_binary_weights_receive_gradients_by_hand():
     """y = s sign(w) x with s = mean |w| held fixed: dy/dw = s x, straight through."""
-    made = binarised(lambda: nn.Linear(3, 1, bias=False))
-    real = made[0].parametrizations.weight.original
-    made(torch.tensor([[2.0, -1.0, 0.5]])).sum().backward()
+    model = binarised(lambda: nn.Linear(3, 1, bias=False))
+    real = model[0].parametrizations.weight.original
+    model(torch.tensor([[2.0, -1.0, 0.5]])).sum().backward()
     size = real.abs().mean().item()
     assert real.grad.flatten().tolist() == pytest.approx([2 * size, -size, 0.5 * size])
 
@@ -102,8 +102,8 @@ def test_training_moves_the_weights_and_keeps_them_binary():
         linear = [m for m in trained.modules() if isinstance(m, nn.Linear)]
         before = [m for m in fresh.modules() if isinstance(m, nn.Linear)]
         assert len(linear) == 2 and all(len(layer.weight.unique()) == 2 for layer in linear)
-        for one, two in zip(linear, before, strict=True):
-            assert not torch.equal(one.parametrizations.weight.original, two.parametrizations.weight.original)
+        for layer, original in zip(linear, before, strict=True):
+            assert not torch.equal(layer.parametrizations.weight.original, original.parametrizations.weight.original)
 
 
 @pytest.mark.parametrize("variant", ["extended", "original"])
@@ -128,10 +128,10 @@ def test_a_run_folder_comes_back_as_it_was(tmp_path, variant):
 
 @pytest.mark.parametrize(("rows", "p", "q"), [(6, 3, 2), (40, 5, 4)])
 def test_distance_correlation_against_its_definition(rows, p, q):
-    one, two = torch.randn(rows, p, generator=rng(1)), torch.randn(rows, q, generator=rng(2))
-    expected = distances.distance_correlation(one.tolist(), two.tolist())
-    assert distance_correlation(one, two).item() == pytest.approx(expected, rel=1e-4)
-    assert distance_correlation(one, 3 * one).item() == pytest.approx(1, rel=1e-4)
+    first, second = torch.randn(rows, p, generator=rng(1)), torch.randn(rows, q, generator=rng(2))
+    expected = distances.distance_correlation(first.tolist(), second.tolist())
+    assert distance_correlation(first, second).item() == pytest.approx(expected, rel=1e-4)
+    assert distance_correlation(first, 3 * first).item() == pytest.approx(1, rel=1e-4)
 
 
 def test_distance_correlation_of_like_rows_has_a_finite_gradient():

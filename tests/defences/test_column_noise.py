@@ -75,8 +75,8 @@ def test_no_answer_says_more_than_epsilon_about_the_value(flip, epsilon):
 
 def test_answers_are_drawn_once_per_record_from_the_partys_own_stream():
     table = (torch.rand(500, 2, generator=rng()) > 0.5).float()
-    one, again, other = (ColumnNoise().features(table, setting(seed=seed)) for seed in (1, 1, 2))
-    assert torch.equal(one, again) and not torch.equal(one, other)
+    first, again, other = (ColumnNoise().features(table, setting(seed=seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
     assert ColumnNoise().features(table, setting(Role.LABEL_PARTY)) is table
 
 
@@ -84,9 +84,9 @@ def test_no_attack_is_right_more_often_than_the_answers():
     attacks = [BinaryEquations(), BinaryRegression(basis="svd", keep=5, repeats=3), BinaryUnmask(starts=50)]
     assert min(finding.value for finding in attack_run(run(), attacks)) == 1.0
     for flip in (0.25, 0.5):
-        found = attack_run(run(ColumnNoise(flip=flip)), attacks)
-        assert max(finding.value for finding in found) <= 1 - flip + 4 * sqrt(0.25 / ROWS)
-        assert "0 of 1 two-valued columns exact" in found[0].detail
+        findings = attack_run(run(ColumnNoise(flip=flip)), attacks)
+        assert max(finding.value for finding in findings) <= 1 - flip + 4 * sqrt(0.25 / ROWS)
+        assert "0 of 1 two-valued columns exact" in findings[0].detail
 
 
 def test_noise_on_the_message_does_not_bound_them():

@@ -78,20 +78,20 @@ def test_both_hooks_use_one_autoencoder_that_is_trained_once_from_the_private_se
     )
     autoencoder.cache_clear()
     before = torch.random.get_rng_state()
-    one = defence.labels(labels, kept)
+    first = defence.labels(labels, kept)
     defence.model(nn.Identity(), kept).to(torch.float64)
     assert autoencoder.cache_info().misses == 1 and autoencoder.cache_info().hits == 1
     assert torch.equal(torch.random.get_rng_state(), before)
     again = defence.model(nn.Identity(), kept)
-    assert again.eval()(one.log()).dtype == torch.float32  # what was kept did not change with the first
+    assert again.eval()(first.log()).dtype == torch.float32  # what was kept did not change with the first
     autoencoder.cache_clear()
-    assert torch.equal(defence.labels(labels, kept), one)
-    assert not torch.equal(defence.labels(labels, replace(kept, private_seed=6)), one)
+    assert torch.equal(defence.labels(labels, kept), first)
+    assert not torch.equal(defence.labels(labels, replace(kept, private_seed=6)), first)
 
 
 def test_synthetic_samples_end_at_like_soft_labels():
-    made = soft_labels(hidden=64, samples=2000, epochs=40, temperature=0.1)
-    assert torch.allclose(made, soft_labels(), atol=0.1)
+    labels = soft_labels(hidden=64, samples=2000, epochs=40, temperature=0.1)
+    assert torch.allclose(labels, soft_labels(), atol=0.1)
 
 
 def test_the_other_parties_and_parts_are_left_alone():

@@ -35,15 +35,15 @@ def test_it_is_the_metric(rows, columns, width, seed, repeated):
     embedding = torch.randn(rows, width, generator=rng(seed + 1)) + inputs[:, :1]
     if repeated:
         inputs[0], embedding[0] = inputs[1], embedding[1]
-    made = distance_correlation(inputs, embedding).item()
-    assert made == pytest.approx(dependence.distance_correlation(inputs.numpy(), embedding.numpy()), abs=1e-6)
+    value = distance_correlation(inputs, embedding).item()
+    assert value == pytest.approx(dependence.distance_correlation(inputs.numpy(), embedding.numpy()), abs=1e-6)
 
 
 def test_images_and_maps_are_read_flat_and_the_weight_counts():
     inputs = torch.randn(8, 1, 3, 3, generator=rng())
     embedding = torch.randn(8, 2, 2, 2, generator=rng(1))
-    made = DistanceCorrelation(weight=3.0).penalty(embedding, local(inputs))
-    assert made.item() == pytest.approx(3 * distance_correlation(inputs.flatten(1), embedding.flatten(1)).item())
+    penalty = DistanceCorrelation(weight=3.0).penalty(embedding, local(inputs))
+    assert penalty.item() == pytest.approx(3 * distance_correlation(inputs.flatten(1), embedding.flatten(1)).item())
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ def test_without_noise_and_clipping_it_is_plain_training():
         for defences in ([], [DpSgd(noise=0, clip=1e6, where="parameters")])
     )
     for name, model in free.models.items():
-        for one, two in zip(model.parameters(), kept.models[name].parameters(), strict=True):
-            assert torch.allclose(one, two, atol=1e-4), name
+        for weight, expected in zip(model.parameters(), kept.models[name].parameters(), strict=True):
+            assert torch.allclose(weight, expected, atol=1e-4), name
     assert {name: set(m.state_dict()) for name, m in free.models.items()} == {
         name: set(m.state_dict()) for name, m in kept.models.items()
     }
@@ -195,8 +195,8 @@ def test_opacus_is_imported_only_where_parameters_are_made_private():
         "import sys, cutlayer as cl; d = cl.defences.DpSgd();"
         "cl.train(cl.data.digits(parties=2), defences=[d], epochs=1).to_json(); print('opacus' in sys.modules)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert found.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert process.stdout.strip() == "False"
 
 
 def test_without_opacus_it_says_what_to_install(monkeypatch):
@@ -229,12 +229,16 @@ def test_more_parties_see_more_messages_but_not_more_logits():
 
 def test_another_label_never_moves_the_clipped_gradient_at_the_logits_by_more():
     outputs = torch.randn(500, 6, generator=rng(), dtype=torch.float64) * 3
-    p, one, two = outputs.softmax(dim=1), torch.eye(6)[torch.arange(500) % 6], torch.eye(6)[(torch.arange(500) + 1) % 6]
+    p, first, second = (
+        outputs.softmax(dim=1),
+        torch.eye(6)[torch.arange(500) % 6],
+        torch.eye(6)[(torch.arange(500) + 1) % 6],
+    )
     for clip in (0.2, 0.7, 1.0, 3.0):
         defence = DpSgd(noise=0, clip=clip, where="logits")
         sent = [
             defence.protect((p - y) / 500, Local(Place.LOGITS, rng(), True, torch.arange(500))) * 500
-            for y in (one, two)
+            for y in (first, second)
         ]
         assert (sent[0] - sent[1]).norm(dim=1).max() <= clip * defence.sensitivity(6) + 1e-9
 
@@ -260,9 +264,9 @@ def test_run_json_states_it(tmp_path):
 
 def test_settings_are_checked_and_spelled():
     text = "dp-sgd:noise=2.0,clip=0.5,where=parameters,delta=1e-06"
-    made = parse(text, cl.defences, cl.Defence, "defence")
-    assert (made.noise, made.clip, made.where, made.delta) == (2.0, 0.5, "parameters", 1e-6)
-    assert parse(made.describe(), cl.defences, cl.Defence, "defence").describe() == made.describe()
+    defence = parse(text, cl.defences, cl.Defence, "defence")
+    assert (defence.noise, defence.clip, defence.where, defence.delta) == (2.0, 0.5, "parameters", 1e-6)
+    assert parse(defence.describe(), cl.defences, cl.Defence, "defence").describe() == defence.describe()
     wrong = [
         {"noise": -1},
         {"clip": 0},

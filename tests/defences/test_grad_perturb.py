@@ -111,8 +111,8 @@ def test_a_task_is_learned_all_the_same():
 
 def test_every_feature_party_gets_noise_of_its_own():
     run = cl.train(make_task(3, "p0"), defences=[GradPerturb()], recipe=cl.Recipe(epochs=1, batch_size=32), keep="all")
-    one, two = (run.view(name).channel(Kind.GRADIENT, peer=name).read()[1] for name in ("p1", "p2"))
-    assert one.isfinite().all() and two.isfinite().all() and not torch.allclose(one, two)
+    first, second = (run.view(name).channel(Kind.GRADIENT, peer=name).read()[1] for name in ("p1", "p2"))
+    assert first.isfinite().all() and second.isfinite().all() and not torch.allclose(first, second)
 
 
 def test_what_the_record_says():

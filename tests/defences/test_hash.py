@@ -181,8 +181,8 @@ def test_as_many_bits_as_the_classes_need(classes, bits):
 def test_every_bottom_ends_in_batch_norm_and_tops_do_not():
     for role in Role:
         setting = Setting("p", role, Subject.BOTTOM, 3, rng(), 0)
-        made = Hash().model(nn.Linear(3, 2), setting)
-        assert isinstance(made[1], nn.BatchNorm1d) and made[1].num_features == 2
+        hashed = Hash().model(nn.Linear(3, 2), setting)
+        assert isinstance(hashed[1], nn.BatchNorm1d) and hashed[1].num_features == 2
         for part, defence in ((Subject.TOP, Hash()), (Subject.BOTTOM, Hash(normalise=False))):
             model = nn.Linear(3, 2)
             assert defence.model(model, replace(setting, subject=part)) is model

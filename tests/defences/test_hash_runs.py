@@ -28,8 +28,8 @@ def test_half_precision_gradients_arrive_as_halves():
     run, full = train(None, Hash(bits=4, gradients="float16")), train(None, Hash(bits=4))
     _, got, _ = run.transcript.channels["p0", "p1", Kind.GRADIENT, Phase.TRAIN].read()
     assert torch.equal(got, got.half().float()) and got.any()
-    one, two = (r.to_json()["bytes"]["p1"]["received"] for r in (run, full))
-    assert two == 2 * one
+    half_bytes, full_bytes = (r.to_json()["bytes"]["p1"]["received"] for r in (run, full))
+    assert full_bytes == 2 * half_bytes
     payload = torch.tensor([[1 + 2.0**-12, 3.0]])
     assert Hash(gradients="float16").protect(payload, here(Place.GRADIENT)).tolist() == [[1, 3]]
 
@@ -94,10 +94,10 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path, monkeypatch, step
     with pytest.raises(Stop):
         cl.training.train_plan(task, plan, out=tmp_path / "cut", keep="all", progress=stop_at(step))
     resumed = cl.training.train_plan(task, plan, out=tmp_path / "cut", keep="all", resume=True)
-    one, two = resumed.to_json(), whole.to_json()
-    assert all(one[key] == two[key] for key in ("models", "bytes", "history", "accuracy", "flagged"))
+    record, expected = resumed.to_json(), whole.to_json()
+    assert all(record[key] == expected[key] for key in ("models", "bytes", "history", "accuracy", "flagged"))
     again = cl.run.Run.open(tmp_path / "cut", task, plan)
-    assert {n: digest(m) for n, m in again.models.items()} == one["models"]
+    assert {n: digest(m) for n, m in again.models.items()} == record["models"]
 
 
 @pytest.mark.parametrize("defences", [(MaxNorm(),), (GaussianNoise(std=0.1, on="gradient"),), (MaxNorm(), MaxNorm())])

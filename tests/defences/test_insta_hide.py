@@ -98,9 +98,9 @@ def test_signs_are_fair_fresh_and_in_training_only():
     flipped = Flipped(nn.Identity())
     values = torch.rand(100, 50, generator=rng()) + 0.1
     with Stream(0, "p").scope():
-        one, two = flipped(values), flipped(values)
-    assert torch.equal(one.abs(), values) and not torch.equal(one, two)
-    assert (one > 0).double().mean().item() == pytest.approx(0.5, abs=0.02)
+        first, second = flipped(values), flipped(values)
+    assert torch.equal(first.abs(), values) and not torch.equal(first, second)
+    assert (first > 0).double().mean().item() == pytest.approx(0.5, abs=0.02)
     assert torch.equal(flipped.eval()(values), values)
 
 
@@ -119,8 +119,8 @@ def test_the_gradient_is_that_of_the_mixed_labels(k, soft):
     wanted = mixed(labels if soft else one_hot(labels, 3).float(), *mixture(ROWS, k, 4))
     (plain,) = torch.autograd.grad(cross_entropy(outputs, labels), outputs)
     (expected,) = torch.autograd.grad(cross_entropy(outputs, wanted), outputs)
-    made = Instahide(k=k).protect(plain, local(Place.LOGITS, labels=labels))
-    assert torch.allclose(made, expected, atol=1e-6)
+    gradient = Instahide(k=k).protect(plain, local(Place.LOGITS, labels=labels))
+    assert torch.allclose(gradient, expected, atol=1e-6)
 
 
 def test_the_gradient_of_a_mixed_number():

@@ -52,39 +52,39 @@ def test_answers_stage_by_stage_by_replay():
     top, rows = staged(defence, count), torch.arange(count)
     labels = torch.randint(3, (count,), generator=rng(1))
     logits = [torch.randn(count, 3, generator=rng(10 + v)) for v in range(6)]
-    one, two, three = (top.stages == s for s in range(3))
+    first, second, third = (top.stages == s for s in range(3))
     for v in range(6):
         before = logits[v].clone()
-        found = visit(defence, top, labels, logits[v], rows, seed=v)
+        output = visit(defence, top, labels, logits[v], rows, seed=v)
         assert torch.equal(logits[v], before)
         if v == 0:
-            expected = randomised_response(labels[one], 3, 1.0, rng(0))
-            assert torch.equal(top.answers[one], expected)
+            expected = randomised_response(labels[first], 3, 1.0, rng(0))
+            assert torch.equal(top.answers[first], expected)
         if v == 2:
-            expected = rr_with_prior(labels[two], (logits[1][two] / 0.5).softmax(dim=1), 1.0, rng(2))
-            assert torch.equal(top.answers[two], expected)
+            expected = rr_with_prior(labels[second], (logits[1][second] / 0.5).softmax(dim=1), 1.0, rng(2))
+            assert torch.equal(top.answers[second], expected)
         if v == 4:
-            expected = rr_with_prior(labels[three], (logits[3][three] / 0.5).softmax(dim=1), 1.0, rng(4))
-            assert torch.equal(top.answers[three], expected)
-        out = torch.stack([torch.zeros(count, dtype=torch.bool), two & (v < 2), three & (v < 4)]).any(dim=0)
+            expected = rr_with_prior(labels[third], (logits[3][third] / 0.5).softmax(dim=1), 1.0, rng(4))
+            assert torch.equal(top.answers[third], expected)
+        out = torch.stack([torch.zeros(count, dtype=torch.bool), second & (v < 2), third & (v < 4)]).any(dim=0)
         if v < 4:
-            assert found.shape == (count, 3) and not found[out].any() and not (top.answers[out] + 1).any()
-            assert torch.equal(found[~out].argmax(dim=1), top.answers[~out]) and (found[~out].sum(dim=1) == 1).all()
+            assert output.shape == (count, 3) and not output[out].any() and not (top.answers[out] + 1).any()
+            assert torch.equal(output[~out].argmax(dim=1), top.answers[~out]) and (output[~out].sum(dim=1) == 1).all()
         else:
-            assert torch.equal(found, top.answers)
+            assert torch.equal(output, top.answers)
     assert (top.visits == 6).all()
 
 
 def test_a_waiting_row_gives_nothing_away():
     """Whatever the labels of rows that wait, the same comes out, and the same numbers are drawn."""
     defence, rows = LabelDP(stages=2), torch.arange(50)
-    labels, outputs, found = torch.arange(50) % 3, torch.randn(50, 3, generator=rng(1)), []
+    labels, outputs, results = torch.arange(50) % 3, torch.randn(50, 3, generator=rng(1)), []
     for other in (0, 1):
         top = staged(defence, 50)
         here = Local(Place.LABELS, rng(7), True, rows, outputs=outputs, top=top)
         changed = torch.where(top.stages == 1, (labels + other) % 3, labels)
-        found.append((defence.batch(changed, here), here.rng.get_state()))
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+        results.append((defence.batch(changed, here), here.rng.get_state()))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +142,10 @@ def test_a_resumed_run_has_the_same_answers(task, tmp_path, monkeypatch):
         train_plan(task, plan, out=tmp_path / "cut", progress=stop)
     resumed = train_plan(task, plan, out=tmp_path / "cut", resume=True)
     assert resumed.to_json()["models"] == whole.to_json()["models"]
-    one, two = (run.session.label_party.top.answers for run in (whole, resumed))
-    assert torch.equal(one, two) and (one[task.train] >= 0).all()
+    first, second = (run.session.label_party.top.answers for run in (whole, resumed))
+    assert torch.equal(first, second) and (first[task.train] >= 0).all()
     again = cl.Run.open(tmp_path / "cut", task, plan)
-    assert torch.equal(again.session.label_party.top.answers, one)
+    assert torch.equal(again.session.label_party.top.answers, first)
 
 
 @pytest.mark.parametrize("other", [Passport(mean_range=2.0, variance=1.0), MutualInformation()])

@@ -63,14 +63,14 @@ def generic(u, v, d, p, power):
         },
     ]
     ends = [(low, log(total / min(p, 1 - p))) for low in floor]
-    found = [inf]
+    minima = [inf]
     for share in (0.3, 0.9):
         start = np.log([u + share * power, u + 0.1 * power / d, v + share * power, v + 0.1 * power / d])
         options = {"ftol": 1e-16, "maxiter": 500}
         result = minimize(value, start, jac=slope, method="SLSQP", bounds=ends, constraints=limits, options=options)
         if price @ np.exp(result.x) <= 1 + 1e-9:
-            found.append(objective(np.exp(result.x) - [u, u, v, v], u, v, d))
-    return min(found)
+            minima.append(objective(np.exp(result.x) - [u, u, v, v], u, v, d))
+    return min(minima)
 
 
 def test_within_a_millionth_of_a_generic_solver():

@@ -27,7 +27,7 @@ def setting(subject, role=Role.FEATURE_PARTY, seed=0):
     return Setting(party="shop", role=role, subject=subject, classes=2, rng=rng(seed), shared_seed=0)
 
 
-def made(defence, columns=COLUMNS, width=WIDTH):
+def build(defence, columns=COLUMNS, width=WIDTH):
     with Stream(0, "toy").scope():
         return defence.model(nn.Linear(columns + 1, width, bias=False), setting(Subject.BOTTOM))
 
@@ -48,7 +48,7 @@ def claimed(run) -> list[np.ndarray]:
 
 
 def test_the_message_is_p_q_x_plus_u_a():
-    module = made(Masquerade())
+    module = build(Masquerade())
     assert module.inner.weight.shape == (COLUMNS - 1, COLUMNS) and module.outer.weight.shape == (WIDTH, COLUMNS - 1)
     x, a = torch.rand(7, COLUMNS, generator=rng()), torch.tensor([[0.0], [1], [1], [0], [1], [0], [1]])
     expected = x @ module.inner.weight.T @ module.outer.weight.T + a * module.mask.T
@@ -56,7 +56,7 @@ def test_the_message_is_p_q_x_plus_u_a():
 
 
 def test_gradients_are_those_of_algorithm_4():
-    module = made(Masquerade()).double()
+    module = build(Masquerade()).double()
     x, a = torch.rand(COLUMNS, generator=rng(1), dtype=torch.float64), 1.0
     gradient = torch.randn(WIDTH, generator=rng(2), dtype=torch.float64)
     module(torch.cat([x, torch.tensor([a], dtype=torch.float64)])[None]).backward(gradient[None])
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_algorithm_4():
 
 
 def test_everything_starts_as_linear_layers_do():
-    module = made(Masquerade(rank=4), columns=40, width=300)
+    module = build(Masquerade(rank=4), columns=40, width=300)
     inner, outer, mask = (
         weights.detach().abs().max().item() for weights in (module.inner.weight, module.outer.weight, module.mask)
     )
@@ -77,9 +77,11 @@ def test_everything_starts_as_linear_layers_do():
 
 def test_bits_are_fair_and_drawn_once_per_record():
     values = torch.rand(20_000, COLUMNS, generator=rng())
-    one, two = (Masquerade().features(values, setting(Subject.FEATURES, seed=3)) for _ in range(2))
-    assert torch.equal(one, two) and torch.equal(one[:, :COLUMNS], values)
-    assert set(one[:, COLUMNS].tolist()) == {0.0, 1.0} and float(one[:, COLUMNS].mean()) == pytest.approx(0.5, abs=0.02)
+    first, second = (Masquerade().features(values, setting(Subject.FEATURES, seed=3)) for _ in range(2))
+    assert torch.equal(first, second) and torch.equal(first[:, :COLUMNS], values)
+    assert set(first[:, COLUMNS].tolist()) == {0.0, 1.0} and float(first[:, COLUMNS].mean()) == pytest.approx(
+        0.5, abs=0.02
+    )
     assert torch.equal(Masquerade(redraw=True).features(values, setting(Subject.FEATURES)), values)
 
 
@@ -93,7 +95,7 @@ def test_the_label_party_keeps_its_columns_and_models():
 
 def test_a_row_without_its_bit_gets_one():
     """An attacker that probes the model does not know the bit."""
-    module, x = made(Masquerade()), torch.rand(1, COLUMNS, generator=rng()).expand(64, -1)
+    module, x = build(Masquerade()), torch.rand(1, COLUMNS, generator=rng()).expand(64, -1)
     state = torch.random.get_rng_state()
     values = module(x)
     assert torch.equal(module(x), values) and torch.equal(torch.random.get_rng_state(), state)
@@ -108,8 +110,8 @@ def test_equations_find_the_fabricated_bit_and_nothing_else():
     assert len(claimed(undefended)) == 2
     run = train_plan(make_task(), plan(Masquerade()))
     bits = run.session.parties["shop"].features[:, -1].numpy() == 1
-    (found,) = claimed(run)
-    assert np.array_equal(found, bits)
+    (column,) = claimed(run)
+    assert np.array_equal(column, bits)
     assert run.metrics["accuracy"] > undefended.metrics["accuracy"] - 0.1
 
 

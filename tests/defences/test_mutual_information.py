@@ -26,7 +26,7 @@ def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
     return Setting("p", role, subject, 3, rng(), 4)
 
 
-def made(*arguments):
+def build(*arguments):
     with Stream(0, "made").scope():
         return Bottleneck(*arguments)
 
@@ -53,7 +53,7 @@ def test_it_is_the_divergence_of_normals(rows, width, seed):
 
 
 def test_what_is_sent_has_the_learned_mean_and_spread():
-    bottleneck = made(2, False, 0.1)
+    bottleneck = build(2, False, 0.1)
     with torch.no_grad():
         bottleneck.heads.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]]))
         bottleneck.heads.bias.copy_(torch.tensor([0.0, 1.0, log(4.0), log(0.25)]))
@@ -64,23 +64,23 @@ def test_what_is_sent_has_the_learned_mean_and_spread():
 
 @pytest.mark.parametrize(("maps", "shape"), [(False, (5, 3)), (True, (5, 3, 2, 2))])
 def test_backward_adds_the_weighted_divergence_to_the_loss(maps, shape):
-    bottleneck = made(3, maps, 0.7).double()
+    bottleneck = build(3, maps, 0.7).double()
     values = torch.randn(shape, generator=rng(), dtype=torch.float64, requires_grad=True)
     gradient = torch.randn(shape, generator=rng(1), dtype=torch.float64)
     sent = passed(bottleneck, values)
     assert sent.shape == values.shape
     sent.backward(gradient)
-    found = [values.grad, *(p.grad for p in bottleneck.parameters())]
+    gradients = [values.grad, *(p.grad for p in bottleneck.parameters())]
     mean, log_variance = bottleneck.heads(values).chunk(2, dim=1)
     with Stream(0, "noise").scope():
         noise = torch.randn_like(mean)
     loss = ((mean + (log_variance / 2).exp() * noise) * gradient).sum() + 0.7 * divergence(mean, log_variance)
     expected = torch.autograd.grad(loss, [values, *bottleneck.parameters()])
-    assert all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
+    assert all(torch.allclose(a, b) for a, b in zip(gradients, expected, strict=True))
 
 
 def test_noise_is_fresh_in_prediction_too():
-    bottleneck, values = made(3, False, 0.1).eval(), torch.ones(4, 3)
+    bottleneck, values = build(3, False, 0.1).eval(), torch.ones(4, 3)
     assert torch.equal(passed(bottleneck, values), passed(bottleneck, values))
     assert not torch.equal(passed(bottleneck, values), passed(bottleneck, values, seed=1))
 
@@ -122,9 +122,9 @@ def test_what_it_refuses():
 @pytest.mark.parametrize("at", ["features", "label", "both"])
 def test_a_federation_learns_and_repeats(at):
     task = cl.data.digits(parties=2, limit=800)
-    one, two = (cl.train(task, defences=[MutualInformation(at=at)], recipe=RECIPE) for _ in range(2))
-    assert one.metrics["accuracy"] > 0.4
-    assert all(digest(one.models[name]) == digest(two.models[name]) for name in one.models)
+    first, second = (cl.train(task, defences=[MutualInformation(at=at)], recipe=RECIPE) for _ in range(2))
+    assert first.metrics["accuracy"] > 0.4
+    assert all(digest(first.models[name]) == digest(second.models[name]) for name in first.models)
 
 
 def test_a_heavy_weight_makes_embeddings_noise():

@@ -39,8 +39,8 @@ def test_a_linear_layer_by_hand():
     layer.inner.weight.data = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
     layer.coder = nn.Identity()
     layer.means.copy_(torch.tensor([[-1.0, -2.0], [-3.0, -1.0]]))  # W s = (-5, -2) and (-5, -1)
-    found = run(layer, torch.tensor([[1.0, 1.0]]))  # W x = (3, 1)
-    assert torch.allclose(found, torch.tensor([[-5.0 * 3 - 5, -2.0 * 1 - 1]]))
+    output = run(layer, torch.tensor([[1.0, 1.0]]))  # W x = (3, 1)
+    assert torch.allclose(output, torch.tensor([[-5.0 * 3 - 5, -2.0 * 1 - 1]]))
     layer.bounded = True
     expected = torch.tensor([[-5.0, -2.0]]).tanh() * torch.tensor([[3.0, 1.0]]) + torch.tensor([[-5.0, -1.0]]).tanh()
     assert torch.allclose(run(layer, torch.tensor([[1.0, 1.0]])), expected)
@@ -74,7 +74,7 @@ def test_gradients_flow_along_all_three_paths(inner):
         for place in torch.randperm(gradient.numel(), generator=rng(2))[:4].tolist():
             ends = []
             for step in (1e-6, -1e-6):
-                moved = [one.clone() for one in base]
+                moved = [tensor.clone() for tensor in base]
                 moved[index].view(-1)[place] += step
                 ends.append(loss(*moved).item())
             loss(*base)
@@ -108,20 +108,20 @@ def test_means_are_negative_secret_and_kept_with_the_weights():
     assert not torch.allclose(layer.means, different.means)
     other.load_state_dict(bottom.state_dict())
     assert torch.equal(layer.means, different.means)
-    told = without_secrets(bottom, rng(3))
-    assert not torch.allclose(passport_layers(told)[0].means, layer.means)
-    assert torch.equal(passport_layers(told)[0].inner.weight, layer.inner.weight)
+    public = without_secrets(bottom, rng(3))
+    assert not torch.allclose(passport_layers(public)[0].means, layer.means)
+    assert torch.equal(passport_layers(public)[0].inner.weight, layer.inner.weight)
 
 
 def test_guesses_are_alike_unless_means_are_centred():
     """E[m m'] / E[m^2] is (1/4) / (1/3) for uniform numbers between -1 and 0, and 0 around 0."""
     for centred, expected in ((False, 0.75), (True, 0.0)):
-        one, two = (
+        first, second = (
             PassportLayer(nn.Linear(20_000, 1), rng(seed), mean_range=3.0, variance=1.0, centred=centred).means[0]
             for seed in (1, 2)
         )
-        assert float(one @ two / (one.norm() * two.norm())) == pytest.approx(expected, abs=0.02)
-        assert float(one.min()) < -2.9 and (float(one.max()) > 2.9) is centred
+        assert float(first @ second / (first.norm() * second.norm())) == pytest.approx(expected, abs=0.02)
+        assert float(first.min()) < -2.9 and (float(first.max()) > 2.9) is centred
 
 
 def test_equation_8_a_guessed_passport_costs_its_distance():
@@ -134,8 +134,8 @@ def test_equation_8_a_guessed_passport_costs_its_distance():
     ones = torch.ones(5, dtype=torch.float64)
     layer.given = ones, layer.weigh(true[None])[0]
     sent = layer(x)
-    found = torch.linalg.solve(layer.inner.weight, (sent - layer.weigh(guess[None])).T).T
-    assert torch.allclose((found - x).norm(dim=1), (true - guess).norm().expand(3))
+    estimate = torch.linalg.solve(layer.inner.weight, (sent - layer.weigh(guess[None])).T).T
+    assert torch.allclose((estimate - x).norm(dim=1), (true - guess).norm().expand(3))
 
 
 def test_the_last_layer_of_a_bottom_and_the_first_linear_of_a_top():

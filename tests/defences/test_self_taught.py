@@ -28,8 +28,8 @@ def local(place, labels=None):
 
 
 def test_unevenness_by_hand():
-    one = torch.tensor([[1.0, 5.0], [-1.0, 5.0]])  # covariance [[2, 0], [0, 0]], less I: [[1, 0], [0, -1]]
-    assert unevenness(one).item() == pytest.approx((1 + 1) / 2)
+    embedding = torch.tensor([[1.0, 5.0], [-1.0, 5.0]])  # covariance [[2, 0], [0, 0]], less I: [[1, 0], [0, -1]]
+    assert unevenness(embedding).item() == pytest.approx((1 + 1) / 2)
     same = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [0.0, 0.0]])  # covariance [[1, 1], [1, 1]]
     assert unevenness(same).item() == pytest.approx((1 + 1) / 2)
     even = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]) * 1.5**0.5  # covariance I
@@ -95,16 +95,16 @@ def test_only_a_feature_party_teaches_itself():
 def test_a_feature_partys_side_is_the_same_for_any_labels_bit_for_bit(goal, others, teach):
     task = make_task(3, "p0", goal)
     runs = [
-        cl.train(one, defences=[*others, SelfTaught(teach=teach)], recipe=RECIPE, width=6, keep="all")
-        for one in (task, replace(task, labels=task.labels.flip(0)))
+        cl.train(variant, defences=[*others, SelfTaught(teach=teach)], recipe=RECIPE, width=6, keep="all")
+        for variant in (task, replace(task, labels=task.labels.flip(0)))
     ]
     for name in task.feature_parties:
         bottoms = {digest(run.models[f"{name}.bottom"]) for run in runs}
         assert len(bottoms) == 1
         sent = [run.view(name).channel(Kind.EMBEDDING, peer=name).read() for run in runs]
         back = [run.view(name).channel(Kind.GRADIENT, peer=name).read() for run in runs]
-        for one, two in (sent, back):
-            assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+        for first, second in (sent, back):
+            assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
         assert not back[0][1].any()
     assert digest(runs[0].models["p0.top"]) != digest(runs[1].models["p0.top"])  # the label party did learn
 
@@ -116,8 +116,8 @@ def test_taught_bottoms_move_and_untaught_ones_stay():
         for teach in ("nothing", "spread")
     )
     rows = torch.arange(100)
-    made = [s.parties["p1"].modules["bottom"](task.features["p1"].values[rows]) for s in (begun, taught)]
-    assert unevenness(made[1]) < unevenness(made[0])
+    outputs = [s.parties["p1"].modules["bottom"](task.features["p1"].values[rows]) for s in (begun, taught)]
+    assert unevenness(outputs[1]) < unevenness(outputs[0])
     again = cl.train(task, defences=[SelfTaught(teach="nothing")], recipe=RECIPE, epochs=1, width=4).session
     assert digest(again.parties["p1"].modules["bottom"]) == digest(begun.parties["p1"].modules["bottom"])
 

@@ -62,8 +62,8 @@ def test_they_say_nothing_about_anything(draw):
 
 def test_drawn_once_from_the_partys_own_stream():
     table = torch.rand(50, 2, generator=rng())
-    one, again, other = (UselessFeatures().features(table, setting(seed=seed)) for seed in (1, 1, 2))
-    assert torch.equal(one, again) and not torch.equal(one, other)
+    first, again, other = (UselessFeatures().features(table, setting(seed=seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
 
 
 @pytest.mark.parametrize(

@@ -88,17 +88,17 @@ def test_what_it_refuses():
 
 
 def test_the_record_says_how_many_bits():
-    (said,) = Vote().notes(Course(100, 10, 5, 1, 4))
-    assert "at most 2.00 bits" in said and "10.0 more, in 5 epochs" in said
+    (note,) = Vote().notes(Course(100, 10, 5, 1, 4))
+    assert "at most 2.00 bits" in note and "10.0 more, in 5 epochs" in note
 
 
 def test_a_federation_learns_repeats_and_sends_one_letter():
     task = cl.data.digits(parties=2, limit=600)
     recipe = cl.Recipe(epochs=2, batch_size=32, lr=1e-2)
-    one, two = (cl.train(task, defences=[Vote()], recipe=recipe) for _ in range(2))
-    assert one.metrics["accuracy"] > 0.6
-    assert all(digest(one.models[name]) == digest(two.models[name]) for name in one.models)
-    sent = one.view(task.label_party).channel(Kind.EMBEDDING, peer="party2").read()[1]
+    first, second = (cl.train(task, defences=[Vote()], recipe=recipe) for _ in range(2))
+    assert first.metrics["accuracy"] > 0.6
+    assert all(digest(first.models[name]) == digest(second.models[name]) for name in first.models)
+    sent = first.view(task.label_party).channel(Kind.EMBEDDING, peer="party2").read()[1]
     counts = sent.unique(dim=0, return_counts=True)[1].double()
     shares = counts / counts.sum()
     assert len(counts) <= 10 and -(shares * shares.log2()).sum() <= log2(10)

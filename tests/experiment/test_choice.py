@@ -40,10 +40,10 @@ ROWS = [
 
 
 def test_worst_attack_counts():
-    found = {option.name: option for option in options(ROWS, ("labels",))}
-    assert found["none"].leakage == pytest.approx(0.8) and found["none"].worst == "a" and not found["none"].sealed
-    assert found["noise:std=1"].leakage == pytest.approx(0.4)
-    assert found["noise:std=9"].leakage == 0 and found["noise:std=9"].sealed
+    by_name = {option.name: option for option in options(ROWS, ("labels",))}
+    assert by_name["none"].leakage == pytest.approx(0.8) and by_name["none"].worst == "a" and not by_name["none"].sealed
+    assert by_name["noise:std=1"].leakage == pytest.approx(0.4)
+    assert by_name["noise:std=9"].leakage == 0 and by_name["noise:std=9"].sealed
 
 
 def test_the_front_holds_what_nothing_beats():

@@ -39,8 +39,8 @@ def test_what_a_training_says_is_in_the_record(whole, tmp_path):
 
 
 def test_notes_that_differ_have_their_seed():
-    said = {0: ["epsilon 1", "diverged: 5"], 1: ["epsilon 1", "diverged: 7"], 2: ["epsilon 1"]}
-    assert notes_of(said) == ["epsilon 1", "seed 0: diverged: 5", "seed 1: diverged: 7"]
+    notes = {0: ["epsilon 1", "diverged: 5"], 1: ["epsilon 1", "diverged: 7"], 2: ["epsilon 1"]}
+    assert notes_of(notes) == ["epsilon 1", "seed 0: diverged: 5", "seed 1: diverged: 7"]
 
 
 def test_two_processes_give_the_same(whole, tmp_path):

@@ -40,7 +40,7 @@ def test_toml_and_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('data = "wine"\nattacks = ["norm-score"]\nepocs = 3\n', "Unknown key 'epocs'.*Did you mean 'epochs'.*line 3"),
         (
@@ -63,17 +63,17 @@ def test_toml_and_back(tmp_path):
         ('attacks = ["norm-score"]\n[table]\nlable = "y"\n', "Unknown key in .table. 'lable'"),
     ],
 )
-def test_mistakes_are_named(tmp_path, text, said):
+def test_mistakes_are_named(tmp_path, text, message):
     path = tmp_path / "study.toml"
     path.write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read_study(path)
 
 
 def test_a_setup_may_hold_a_cut_and_defences():
     plan = make().plan("secure-sum:scheme=none+column-noise:flip=0.1+max-norm", 3)
     assert isinstance(plan.cut, SecureSum) and plan.cut.scheme == "none" and plan.seed == 3
-    assert [type(one).__name__ for one in plan.defences] == ["ColumnNoise", "MaxNorm"]
+    assert [type(defence).__name__ for defence in plan.defences] == ["ColumnNoise", "MaxNorm"]
     with pytest.raises(ConfigError, match="Expected one cut"):
         make().plan("secure-sum+sum", 0)
 

@@ -31,6 +31,6 @@ def sent(columns: NDArray, extra: int = 10, seed: int = 0, noise: float = 0) -> 
     return out.astype(np.float32)
 
 
-def exact(found: NDArray, bits: NDArray) -> int:
+def exact(columns: NDArray, bits: NDArray) -> int:
     """How many of the true columns were found, up to complement."""
-    return sum(any((f == b).all() or (f != b).all() for f in found) for b in bits)
+    return sum(any((f == b).all() or (f != b).all() for f in columns) for b in bits)

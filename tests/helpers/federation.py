@@ -105,10 +105,6 @@ class Federation:
         """What a party wrote when it was done."""
         return json.loads((self.kept(name) / "run.json").read_text())
 
-    def said(self, name):
-        """All that a party has said, in all of its processes."""
-        return "".join(path.read_text() for path in sorted(self.folder.glob(f"{name}-*.log")))
-
     def step(self, name):
         """The last step of which a party released something, by its ledger; -1 before the first."""
         path = self.kept(name) / "ledger.jsonl"

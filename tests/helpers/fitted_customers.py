@@ -46,7 +46,7 @@ def fresh(rows=3, **changes):
 def inputs(fitted, frame, name):
     """What the encoding makes of one column, one-hot coded or not."""
     features = fitted.features(frame)
-    places = [place for place, one in enumerate(features.columns) if name in (one.name, one.source)]
+    places = [place for place, column in enumerate(features.columns) if name in (column.name, column.source)]
     return features.values[:, places].tolist()
 
 

@@ -75,7 +75,7 @@ class Flower:
         return count
 
     @property
-    def said(self):
+    def output(self):
         return "\n".join(f"== {log.name}\n{log.read_text()[-3000:]}" for log in sorted(self.folder.glob("*.log")))
 
     def run(self, app):
@@ -84,12 +84,12 @@ class Flower:
         def submitted():
             command = [BIN / "flwr", "run", app]
             done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True)
-            said = done.stdout + done.stderr
-            assert done.returncode == 0 or "onnect" in said, said
+            text = done.stdout + done.stderr
+            assert done.returncode == 0 or "onnect" in text, text
             return done.returncode == 0
 
-        wait_for(submitted, LIMIT, lambda: self.said)
+        wait_for(submitted, LIMIT, lambda: self.output)
         path = self.folder / "final.safetensors"
-        wait_for(path.exists, LIMIT, lambda: self.said)
+        wait_for(path.exists, LIMIT, lambda: self.output)
         with safe_open(path, "pt") as file:
             return file.get_tensor("weights"), json.loads(file.metadata()["history"])

@@ -64,9 +64,9 @@ class Layered(nn.Module):
 def reference(task: Task, plan: Plan, weights: dict[str, torch.Tensor]):
     """The same session with an open sum and the layers at the feature parties."""
     session = assemble(task, Plan(**{**vars(plan), "cut": cl.Sum()}), lambda message: None)
-    for name, some in weights.items():
+    for name, weight in weights.items():
         party = session.parties[name]
-        party.bottom = party.modules["bottom"] = Layered(party.bottom, some)
+        party.bottom = party.modules["bottom"] = Layered(party.bottom, weight)
         party.parameters = list(party.bottom.parameters())
         party.optimizer = plan.recipe.optimizer(party.parameters)
     return session

@@ -27,13 +27,13 @@ def reachable(root):
 
 def arrays(root):
     """All tensors and arrays reachable, as tensors."""
-    found = []
+    tensors = []
     for thing in reachable(root):
         if isinstance(thing, torch.Tensor):
-            found.append(thing.detach())
+            tensors.append(thing.detach())
         elif isinstance(thing, np.ndarray) and thing.dtype.kind in "fiu":
-            found.append(torch.from_numpy(np.array(thing)))
-    return found
+            tensors.append(torch.from_numpy(np.array(thing)))
+    return tensors
 
 
 def shows(view, secret):

@@ -53,7 +53,7 @@ def row(defence: str, strength: str, attack: str, seed: int, **changes: object) 
     value = min(1.0, max(0.0, value))
     spread = 0.001 if metric == "mse" else 0.02
     cell = hashlib.sha256(f"{defence}{strength}{attack}{seed}".encode()).hexdigest()[:10]
-    made = {
+    values = {
         "defence": defence,
         "strength": strength,
         "attack": attack,
@@ -81,7 +81,7 @@ def row(defence: str, strength: str, attack: str, seed: int, **changes: object) 
         "paper": "Fu et al., USENIX Security 2022" if attack.startswith("model-c") else "",
         "cell": cell,
     }
-    return {key: {**made, **changes}[key] for key in COLUMNS}
+    return {key: {**values, **changes}[key] for key in COLUMNS}
 
 
 NOTHING = {"value": float("nan"), "baseline": float("nan"), "low": None, "high": None, "metric": "", "victim": ""}
@@ -89,7 +89,7 @@ NOTHING = {"value": float("nan"), "baseline": float("nan"), "low": None, "high":
 
 def rows() -> list[dict[str, object]]:
     """Findings: one failed, one attack does not apply to hashing."""
-    made = []
+    findings = []
     for setup in HIDES:
         for attack in ATTACKS:
             for seed in SEEDS:
@@ -99,40 +99,40 @@ def rows() -> list[dict[str, object]]:
                 if (*setup, attack, seed) == ("gaussian-noise", "std=1", "pgd", 2):
                     changes = NOTHING | {"status": "failed", "reason": "the attack diverged", "victim": "bank"}
                 if (*setup, attack, seed) != ("secure-sum", "", "model-inversion", 1):
-                    made.append(row(*setup, attack, seed, **changes))
-    return made
+                    findings.append(row(*setup, attack, seed, **changes))
+    return findings
 
 
-def extras(made: list[dict[str, object]]) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for one in made:
-        if one["status"] != "done":
+def extras(findings: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+    details: dict[str, dict[str, object]] = {}
+    for finding in findings:
+        if finding["status"] != "done":
             continue
         extra: dict[str, object] = {}
-        left = HIDES[one["defence"], one["strength"]][0]
-        if one["metric"] == "column accuracy":
+        left = HIDES[finding["defence"], finding["strength"]][0]
+        if finding["metric"] == "column accuracy":
             values = {"contact": 1.0, "visits": 0.7, "basket": 0.7}
             extra["columns"] = [
                 {"name": n, "value": 0.7 + left * (v - 0.7), "baseline": 0.7} for n, v in values.items()
             ]
             extra["correlations"] = {"truth": [[1.0, 0.5], [0.5, 1.0]], "guess": [[1.0, 0.5 * left], [0.5 * left, 1.0]]}
-        if one["metric"] == "auc":
+        if finding["metric"] == "auc":
             fpr = [0.0, 0.001, 0.01, 0.1, 0.5, 1.0]
             tpr = [0.0, *(rate + left * (1 - rate) * 0.5 for rate in fpr[1:-1]), 1.0]
             extra["roc"] = {"fpr": fpr, "tpr": tpr, "tpr_at_1": tpr[2], "tpr_at_01": tpr[1]}
-        if one["metric"] == "mse" and one["seed"] == 0:
+        if finding["metric"] == "mse" and finding["seed"] == 0:
             shades = [20, 120, 220]
             extra["images"] = {
                 "originals": [picture(s) for s in shades],
                 "guesses": [picture(round(128 + left * (s - 128))) for s in shades],
             }
         if extra:
-            found[str(one["cell"])] = extra
-    return found
+            details[str(finding["cell"])] = extra
+    return details
 
 
 def record(**changes: object) -> Record:
-    made = rows()
+    findings = rows()
     option = {"accuracy": 0.85, "leakage": 0.2, "bytes": 50_000, "seconds": 0.2}
     whole = {
         "title": "Audit of customers.csv",
@@ -153,8 +153,8 @@ def record(**changes: object) -> Record:
             "notes": ["3 rows with gaps were imputed"],
             "setup_notes": {"gaussian-noise:std=10": ["Training diverged.", "seed 2: epsilon 3"]},
         },
-        "rows": made,
-        "extras": extras(made),
+        "rows": findings,
+        "extras": extras(findings),
         "missing": [
             {"defence": "secure-sum", "strength": "", "attack": "model-inversion", "target": "features", "seed": 1}
         ],

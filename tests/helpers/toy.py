@@ -108,11 +108,11 @@ class World:
 
     def _embeddings(self) -> dict[str, Known]:
         """What every feature party sent for the test rows."""
-        test, found = self.manifest.test, {}
+        test, embeddings = self.manifest.test, {}
         for (sender, _, kind, phase), channel in self.transcript.channels.items():
             if kind is Kind.EMBEDDING and phase is Phase.PREDICT:
-                found[sender] = Known(test, channel.read()[1][test])
-        return found
+                embeddings[sender] = Known(test, channel.read()[1][test])
+        return embeddings
 
     def _even(self, count: int) -> Known:
         train = self.manifest.train

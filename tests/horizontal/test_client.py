@@ -22,15 +22,15 @@ def with_norm(inputs, outputs):
 
 def test_statistics_behind_a_private_bottom_are_of_the_own_rows():
     """Averaged ones would be of what other bottoms say; a shared bottom says the same everywhere."""
-    found = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
-    for client in found.clients.values():
+    result = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
+    for client in result.clients.values():
         with torch.no_grad():
             seen = client.top[0](client.bottom.eval()(client.features[client.rows]))
         assert client.top[1].running_mean == pytest.approx(seen.mean(dim=0), abs=1e-5)
         assert client.top[1].running_var == pytest.approx(seen.var(dim=0), rel=1e-4)
         assert client.top[1].momentum == 0.1
-    one, two, _ = run(method=Method.FEDAVG, top=with_norm).clients.values()
-    assert torch.equal(one.top[1].running_mean, two.top[1].running_mean)
+    first, second, _ = run(method=Method.FEDAVG, top=with_norm).clients.values()
+    assert torch.equal(first.top[1].running_mean, second.top[1].running_mean)
 
 
 def test_statistics_count_every_row_alike():
@@ -44,17 +44,17 @@ def test_statistics_count_every_row_alike():
 
 
 def test_the_server_sees_its_own_statistics_not_the_clients():
-    found = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
-    top = found.view("client0").own["server"].top
-    assert torch.equal(pack([top]), found.server.weights)
-    assert not torch.equal(top[1].running_mean, found.clients["client0"].top[1].running_mean)
+    result = run(method=Method.PRIVATE_BOTTOM, top=with_norm)
+    top = result.view("client0").own["server"].top
+    assert torch.equal(pack([top]), result.server.weights)
+    assert not torch.equal(top[1].running_mean, result.clients["client0"].top[1].running_mean)
 
 
 def test_gradients_follow_the_schedule():
     """One client that sends gradients of single batches: as if it had trained alone, statistics included."""
     recipe = replace(RECIPE, epochs=4, momentum=0.0, schedule=cl.Steps(every=1, factor=0.1))
     options = {"clients": 1, "rounds": 4, "top": with_norm, "recipe": recipe}
-    found = run(exchange=Exchange.GRADIENTS, **options)
+    result = run(exchange=Exchange.GRADIENTS, **options)
     federation = Federation(plan=Plan(recipe=recipe, top=with_norm), clients=1)
     alone = client_of(TASK, federation, "client0")
     unpack(server_of(TASK, federation).weights, alone.shared)
@@ -63,8 +63,8 @@ def test_gradients_follow_the_schedule():
         alone.set_phase(Phase.TRAIN)
         alone._learn(alone._one_batch(turn))
         alone.update()
-    assert found.server.weights == pytest.approx(pack(alone.shared), abs=1e-5)
-    assert float(found.clients["client0"].top[1].running_var.min()) > 0
+    assert result.server.weights == pytest.approx(pack(alone.shared), abs=1e-5)
+    assert float(result.clients["client0"].top[1].running_var.min()) > 0
 
 
 def test_noise_does_not_make_variances_negative():
@@ -93,4 +93,4 @@ def test_what_only_a_client_has_keeps_its_momentum():
     own, shared = (
         [client.optimizer.state[p]["momentum_buffer"] for p in m.parameters()] for m in client.modules.values()
     )
-    assert all(bool(one.any()) for one in own) and not any(bool(one.any()) for one in shared)
+    assert all(bool(buffer.any()) for buffer in own) and not any(bool(buffer.any()) for buffer in shared)

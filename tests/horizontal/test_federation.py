@@ -28,7 +28,7 @@ from tests.helpers.small_federation import RECIPE, TASK, federation, run
 
 def test_it_equals_a_loop_in_plain_torch():
     """FedAvg written out: copy, SGD over the client's batches, weighted mean."""
-    found = run(weighted=True)
+    result = run(weighted=True)
     settings = federation()
     server, clients = server_of(TASK, settings), [client_of(TASK, settings, name) for name in settings.names]
     weights = server.weights
@@ -44,17 +44,17 @@ def test_it_equals_a_loop_in_plain_torch():
                 optimizer.step()
             sums, total = sums + pack([model]).double() * len(client.rows), total + len(client.rows)
         weights = (sums / total).float()
-    assert found.server.weights == pytest.approx(weights, abs=1e-6)
+    assert result.server.weights == pytest.approx(weights, abs=1e-6)
 
 
 def test_identical_clients_are_one_client():
     settings = federation(clients=1)
     alone = client_of(TASK, settings, "client0")
     weights = server_of(TASK, settings).weights
-    one, two = (deepcopy(alone).fit(weights, 0) for _ in range(2))
+    first, second = (deepcopy(alone).fit(weights, 0) for _ in range(2))
     server = server_of(TASK, settings)
-    server.merge({"a": one, "b": two}, 0)
-    assert torch.equal(server.weights, one.payload)
+    server.merge({"a": first, "b": second}, 0)
+    assert torch.equal(server.weights, first.payload)
 
 
 def test_the_same_arguments_give_the_same_bits():
@@ -75,18 +75,18 @@ def test_it_learns_and_splitfed_learns_the_same():
 def test_a_private_bottom_never_leaves_the_client(exchange):
     """Nothing that was serialised holds a bottom's weights, nor its passports' means; and sizes leave no room."""
     passport = Passport(mean_range=10.0, variance=1.0, where="bottom")
-    found = run(method=Method.PRIVATE_BOTTOM, exchange=exchange, defences=[passport], keep="all")
-    tops = {len(pack([client.top])) for client in found.clients.values()}
-    for channel in found.transcript.channels.values():
+    result = run(method=Method.PRIVATE_BOTTOM, exchange=exchange, defences=[passport], keep="all")
+    tops = {len(pack([client.top])) for client in result.clients.values()}
+    for channel in result.transcript.channels.values():
         for message in channel.messages():
             assert {len(message.payload)} == tops
-            for client in found.clients.values():
+            for client in result.clients.values():
                 for entry in client.bottom.state_dict().values():
                     if entry.is_floating_point() and entry.numel() > 3:
                         windows = message.payload.unfold(0, 4, 1)
                         assert not (windows == entry.flatten()[:4]).all(dim=1).any()
-    bottoms = [client.bottom.state_dict() for client in found.clients.values()]
-    assert not torch.equal(*(next(iter(one.values())) for one in bottoms[:2]))
+    bottoms = [client.bottom.state_dict() for client in result.clients.values()]
+    assert not torch.equal(*(next(iter(state.values())) for state in bottoms[:2]))
 
 
 def test_gradients_of_one_step_are_those_of_weights():
@@ -115,7 +115,7 @@ def gone(answer):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "expected"),
     [
         (gone, {"absent": ["client1"], "refused": {}}),
         (
@@ -125,21 +125,21 @@ def gone(answer):
         (lambda a: a._replace(payload=a.payload[1:]), {"absent": [], "refused": {"client1": "expected"}}),
     ],
 )
-def test_a_round_goes_on_without_a_client_that_fails(fault, said):
-    found = run(rounds=1)
+def test_a_round_goes_on_without_a_client_that_fails(fault, expected):
+    result = run(rounds=1)
     broken, honest = (run(rounds=1) for _ in range(2))
-    for one, names in ((broken, ["client0", "client1", "client2"]), (honest, ["client0", "client2"])):
-        one.history.clear()
-        one.server.weights = server_of(TASK, one.federation).weights
-        one.clients = {name: client_of(TASK, one.federation, name) for name in names}
+    for outcome, names in ((broken, ["client0", "client1", "client2"]), (honest, ["client0", "client2"])):
+        outcome.history.clear()
+        outcome.server.weights = server_of(TASK, outcome.federation).weights
+        outcome.clients = {name: client_of(TASK, outcome.federation, name) for name in names}
     broken.clients["client1"] = Faulty(broken.clients["client1"], fault)
     broken.round(0)
     honest.round(0)
-    (told,) = broken.history
-    assert told["absent"] == said["absent"] and list(told["refused"]) == list(said["refused"])
-    assert all(told["refused"][name].startswith(why) for name, why in said["refused"].items())
+    (entry,) = broken.history
+    assert entry["absent"] == expected["absent"] and list(entry["refused"]) == list(expected["refused"])
+    assert all(entry["refused"][name].startswith(why) for name, why in expected["refused"].items())
     assert torch.equal(broken.server.weights, honest.server.weights)
-    assert not torch.equal(broken.server.weights, found.server.weights)
+    assert not torch.equal(broken.server.weights, result.server.weights)
     broken.round(1)
     assert broken.history[1]["absent"] == [] and broken.history[1]["refused"] == {}
 
@@ -147,7 +147,7 @@ def test_a_round_goes_on_without_a_client_that_fails(fault, said):
 @pytest.mark.parametrize(
     "defence",
     [GaussianNoise(std=1e-3, on="update"), Sparsification(share=0.1, on="update")],
-    ids=lambda one: one.describe(),
+    ids=lambda defence: defence.describe(),
 )
 def test_defences_change_what_is_sent_and_training_goes_on(defence):
     plain, defended = run(rounds=3), run(rounds=3, defences=[defence])
@@ -177,27 +177,27 @@ def test_sparse_updates_hold_the_largest_changes_only():
 
 def test_the_server_inverts_what_bottoms_say():
     """The attacks of vertical learning run as they are: the server sees outputs, as in the paper's threat model."""
-    found = run(rounds=3, clients=2)
-    inverted, decoded = attack_run(found, [ModelInversion(images=20, steps=100), Decoder(pairs=200)])
+    result = run(rounds=3, clients=2)
+    inverted, decoded = attack_run(result, [ModelInversion(images=20, steps=100), Decoder(pairs=200)])
     assert inverted.status == decoded.status == "done"
     assert decoded.value < decoded.baseline and decoded.victim == "client0"
 
 
 def test_a_bottom_says_no_more_than_attacks_ask_for(monkeypatch):
     """A picture's maps are many numbers: only test rows, and the client's own where an attack knows some of them."""
-    found, said, outputs = run(rounds=1, clients=2), [], Client.outputs
+    result, counts, outputs = run(rounds=1, clients=2), [], Client.outputs
 
     def counted(self, rows, *more):
-        said.append(len(rows))
+        counts.append(len(rows))
         return outputs(self, rows, *more)
 
     monkeypatch.setattr(Client, "outputs", counted)
-    attack_run(found, [ModelInversion(images=2, steps=1)], by="client1")
-    assert said == [len(TASK.test)]
-    attack_run(found, [Decoder(pairs=20)], by="client1")
-    assert said[1:] == [len(found.clients["client1"].rows) + len(TASK.test)]
+    attack_run(result, [ModelInversion(images=2, steps=1)], by="client1")
+    assert counts == [len(TASK.test)]
+    attack_run(result, [Decoder(pairs=20)], by="client1")
+    assert counts[1:] == [len(result.clients["client1"].rows) + len(TASK.test)]
     with pytest.raises(ConfigError, match="client7"):
-        attack_run(found, [], by="client7")
+        attack_run(result, [], by="client7")
 
 
 def test_audit_trains_by_federating():
@@ -214,12 +214,12 @@ def test_audit_trains_by_federating():
 
 
 def test_evaluation_is_the_mean_over_clients_with_bottoms_of_their_own():
-    found = run(method=Method.PRIVATE_BOTTOM, alpha=0.3)
-    assert found.metrics["worst_accuracy"] < found.metrics["accuracy"]
+    result = run(method=Method.PRIVATE_BOTTOM, alpha=0.3)
+    assert result.metrics["worst_accuracy"] < result.metrics["accuracy"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"clients": 0}, "clients"),
         ({"method": "fedprox"}, "method"),
@@ -230,8 +230,8 @@ def test_evaluation_is_the_mean_over_clients_with_bottoms_of_their_own():
         ({"method": Method.SPLITFED, "exchange": Exchange.GRADIENTS}, "exchange=weights"),
     ],
 )
-def test_wrong_settings_are_one_sentence(options, said):
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_settings_are_one_sentence(options, message):
+    with pytest.raises(ConfigError, match=message):
         run(**options)
 
 
@@ -274,10 +274,10 @@ def test_so_is_one_that_does_it_elsewhere(spelling):
 
 
 def test_attacks_on_labels_and_those_that_retrace_steps_are_for_vertical_learning():
-    some = [cls() for cls in find(cl.attacks, cl.Attack).values()]
-    some = [one for one in some if one.target is Target.LABELS or one.asks.course]
-    assert "cafe" in {one.name for one in some}
-    assert {one.reason for one in attack_run(run(rounds=1, clients=1), some)} == {"vertical-only"}
+    attacks = [cls() for cls in find(cl.attacks, cl.Attack).values()]
+    attacks = [attack for attack in attacks if attack.target is Target.LABELS or attack.asks.course]
+    assert "cafe" in {attack.name for attack in attacks}
+    assert {finding.reason for finding in attack_run(run(rounds=1, clients=1), attacks)} == {"vertical-only"}
 
 
 def test_a_shared_bottom_needs_no_substitute():

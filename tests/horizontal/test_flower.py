@@ -37,7 +37,7 @@ def test_processes_end_with_the_bits_of_the_simulation(tmp_path):
     with Flower(tmp_path) as flower:
         weights, history = flower.run(EXAMPLE)
     expected = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM, defences=[PASSPORT])
-    assert history == [{"round": turn, "absent": [], "refused": {}} for turn in range(2)], flower.said
+    assert history == [{"round": turn, "absent": [], "refused": {}} for turn in range(2)], flower.output
     assert torch.equal(weights, expected.server.weights)
 
 
@@ -52,7 +52,7 @@ class Here:
         ]
 
     def get_node_ids(self):
-        return [context_from_proto(ProtoContext.FromString(one)).node_id for one in self.contexts]
+        return [context_from_proto(ProtoContext.FromString(data)).node_id for data in self.contexts]
 
     def send_and_receive(self, messages, timeout):
         replies = []
@@ -105,7 +105,7 @@ def test_all_methods_have_the_bits_of_the_simulation(run, options):
     weights, history, _ = run(rounds=3, **options)
     expected = federate(TASK, clients=2, rounds=3, recipe=RECIPE, **options)
     assert torch.equal(weights, expected.server.weights)
-    assert [one | {"loss": 0} for one in history] == [one | {"loss": 0} for one in expected.history]
+    assert [entry | {"loss": 0} for entry in history] == [entry | {"loss": 0} for entry in expected.history]
 
 
 def test_only_shared_weights_and_numbers_cross(run):
@@ -207,7 +207,7 @@ def test_who_does_not_answer_is_absent(run, how):
         return reply
 
     _, history, _ = run(fault=fault)
-    assert [one["absent"] for one in history] == [["client1"], []]
+    assert [entry["absent"] for entry in history] == [["client1"], []]
 
 
 def test_the_text_of_an_error_stays_at_the_node(run, caplog):
@@ -216,8 +216,8 @@ def test_the_text_of_an_error_stays_at_the_node(run, caplog):
 
     with pytest.raises(RunError, match="got none that could be used in any round"), caplog.at_level("INFO", "flwr"):
         run(table, rounds=1)
-    told = [line for line in caplog.messages if "failed" in line]
-    assert told == [f"Node {node} failed: ValueError, see the log of the node" for node in (101, 100)]
+    lines = [line for line in caplog.messages if "failed" in line]
+    assert lines == [f"Node {node} failed: ValueError, see the log of the node" for node in (101, 100)]
 
 
 def test_a_node_that_was_started_anew_keeps_no_untrained_model(run, tmp_path):

@@ -156,13 +156,13 @@ def all_digests(folder: Path, only: list[str]) -> dict[str, dict[str, str]]:
     noisy = 'epochs = 2\nbottom = "mlp:hidden=16,dropout=0.2"\ndefences = ["gaussian-noise:std=0.1", "max-norm"]'
     jobs["deployed"] = lambda: deployed(folder, "deployed", noisy)
     jobs["deployed with look-ahead"] = lambda: deployed(folder, "ahead", "epochs = 2\nlookahead = 2")
-    found = {}
+    results = {}
     for name, job in jobs.items():
         if not only or name in only:
             began = time.monotonic()
-            found[name] = job()
-            print(f"{name}: {len(found[name])} models, {time.monotonic() - began:.1f} s", flush=True)
-    return found
+            results[name] = job()
+            print(f"{name}: {len(results[name])} models, {time.monotonic() - began:.1f} s", flush=True)
+    return results
 
 
 def main() -> int:
@@ -172,14 +172,14 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], help="configurations by name")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = all_digests(Path(folder), options.only)
+        results = all_digests(Path(folder), options.only)
     if options.write:
-        STORE.write_text(json.dumps(found, indent=1) + "\n")
+        STORE.write_text(json.dumps(results, indent=1) + "\n")
         print(f"wrote {STORE.relative_to(ROOT)}")
         return 0
     before: dict[str, Any] = json.loads(STORE.read_text())
-    wrong = [name for name, models in found.items() if before.get(name) != models]
-    print(f"{len(found) - len(wrong)} of {len(found)} configurations have the models they had")
+    wrong = [name for name, models in results.items() if before.get(name) != models]
+    print(f"{len(results) - len(wrong)} of {len(results)} configurations have the models they had")
     for name in wrong:
         print(f"OTHER MODELS: {name}")
     return 1 if wrong else 0

@@ -17,9 +17,9 @@ def test_two_valued_columns_are_those_with_exactly_two_values():
 
 
 def test_agreement_is_the_share_of_equal_rows_or_of_unequal_ones():
-    found = np.array([[1, 0], [1, 0], [0, 0], [0, 1]], dtype=bool)
+    guess = np.array([[1, 0], [1, 0], [0, 0], [0, 1]], dtype=bool)
     truth = np.array([[0], [0], [1], [0]], dtype=bool)
-    assert agreement(found, truth).tolist() == [[0.75], [0.5]]  # the first is the complement but for one row
+    assert agreement(guess, truth).tolist() == [[0.75], [0.5]]  # the first is the complement but for one row
 
 
 def test_an_unfound_column_counts_as_often_right_as_its_commoner_value():
@@ -31,8 +31,8 @@ def test_an_unfound_column_counts_as_often_right_as_its_commoner_value():
 @given(arrays(np.bool_, (9, 3)), st.integers(0, 7))
 def test_columns_found_in_any_order_and_any_way_round_match_exactly(truth, turns):
     flips = np.array([turns >> bit & 1 for bit in range(3)], dtype=bool)
-    found = (truth ^ flips)[:, [2, 0, 1]]
-    assert (best_match(found, truth) == truth).all()
+    guess = (truth ^ flips)[:, [2, 0, 1]]
+    assert (best_match(guess, truth) == truth).all()
 
 
 def test_one_hot_columns_stand_for_their_sums_too_but_not_for_the_constant():

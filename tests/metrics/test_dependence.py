@@ -96,12 +96,12 @@ def test_distance_correlation_against_its_definition(seed, rows, p, q):
 @given(seeds, st.booleans())
 def test_distance_correlation_is_a_symmetric_likeness(seed, unbiased):
     x, y = tables(seed)
-    found = distance_correlation(x, y, unbiased)
-    assert (-1 if unbiased else 0) <= found <= 1
-    assert distance_correlation(y, x, unbiased) == pytest.approx(found)
+    value = distance_correlation(x, y, unbiased)
+    assert (-1 if unbiased else 0) <= value <= 1
+    assert distance_correlation(y, x, unbiased) == pytest.approx(value)
     assert distance_correlation(x, x, unbiased) == pytest.approx(1)
     turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
-    assert distance_correlation(5 * x @ turn - 1, y, unbiased) == pytest.approx(found)
+    assert distance_correlation(5 * x @ turn - 1, y, unbiased) == pytest.approx(value)
 
 
 def test_dependence_without_a_line_is_seen():
@@ -131,10 +131,10 @@ def test_image_rows_are_the_observations():
         (False, distances.distance_correlation),
         (True, distances.unbiased_distance_correlation),
     ):
-        found = image_distance_correlation(truth, guess, unbiased)
+        values = image_distance_correlation(truth, guess, unbiased)
         rows = [[np.hstack(list(image)) for image in side] for side in (truth, guess)]  # channels side by side
         assert rows[0][0].shape == (6, 12)
-        assert found == pytest.approx([reference(t, g) for t, g in zip(*rows, strict=True)])
+        assert values == pytest.approx([reference(t, g) for t, g in zip(*rows, strict=True)])
     assert image_distance_correlation(truth[:, 0], guess[:, 0])[1] == pytest.approx(
         distance_correlation(truth[1, 0], guess[1, 0])
     )
@@ -155,8 +155,8 @@ def test_noise_scores_high_unless_the_bias_is_taken_off(shape, floor):
 def test_the_control_comes_from_the_generator():
     truth = np.random.default_rng(0).uniform(size=(3, 8, 4))
     noise = np.random.default_rng(1).uniform(size=truth.shape)
-    found = noise_control(truth, np.random.default_rng(1))
-    assert found.tolist() == image_distance_correlation(truth, noise).tolist()
+    control = noise_control(truth, np.random.default_rng(1))
+    assert control.tolist() == image_distance_correlation(truth, noise).tolist()
 
 
 @pytest.mark.parametrize("metric", [column_correlation, correlation_matrix, distance_correlation])

@@ -6,8 +6,8 @@ from cutlayer.metrics.divergence import divergence
 
 
 def test_it_says_from_when_on_and_how_far():
-    said = divergence([2.1, 2.4, 30.0, 8.1e9, 7e8], classes=10)
-    assert said == (
+    text = divergence([2.1, 2.4, 30.0, 8.1e9, 7e8], classes=10)
+    assert text == (
         "Training diverged from epoch 2 on: the loss rose to 8.1e+09, where knowing nothing costs 2.3; "
         "an attack that fails on this model says nothing about protection."
     )

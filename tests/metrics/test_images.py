@@ -46,8 +46,8 @@ def test_psnr_by_hand():
 
 
 def test_psnr_of_an_exact_row_is_infinite():
-    found = psnr([[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]])
-    assert found[0] == np.inf and found[1] == pytest.approx(10 * np.log10(2))
+    values = psnr([[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 1.0]])
+    assert values[0] == np.inf and values[1] == pytest.approx(10 * np.log10(2))
 
 
 @given(seeds, st.sampled_from([0.5, 1.0, 255.0]))
@@ -77,8 +77,8 @@ def test_ssim_with_a_window_of_three_by_hand():
 
 
 def test_ssim_with_a_window_of_one_compares_brightness():
-    found = ssim([[[0.2, 1.0]]], [[[0.4, 1.0]]])
-    assert found == pytest.approx([(0.1601 / 0.2001 + 1) / 2])
+    values = ssim([[[0.2, 1.0]]], [[[0.4, 1.0]]])
+    assert values == pytest.approx([(0.1601 / 0.2001 + 1) / 2])
 
 
 @given(seeds, st.integers(11, 20), st.integers(11, 20), st.sampled_from([1.0, 255.0]))
@@ -175,6 +175,6 @@ def test_a_floor_lies_between_zero_and_one(floor):
 def test_inputs_stay_as_they_were(metric):
     truth, guess = pictures(0, 2, 12, 12)
     before = truth.copy(), guess.copy()
-    found = metric(truth, guess)
-    assert found.shape == (2,) and found.dtype == np.float64
+    values = metric(truth, guess)
+    assert values.shape == (2,) and values.dtype == np.float64
     assert np.array_equal(truth, before[0]) and np.array_equal(guess, before[1])

@@ -43,12 +43,12 @@ def test_against_scikit_learn(seed, classes):
     logits = rng.normal(size=(len(labels), classes))
     if classes == 2:
         logits = logits.round(1)  # so that scores tie
-    found = utility.classification(labels, logits)
+    scores = utility.classification(labels, logits)
     shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    assert found["accuracy"] == pytest.approx(reference.accuracy_score(labels, logits.argmax(1)))
-    assert found["balanced_accuracy"] == pytest.approx(reference.balanced_accuracy_score(labels, logits.argmax(1)))
-    assert found["log_loss"] == pytest.approx(reference.log_loss(labels, shares))
+    assert scores["accuracy"] == pytest.approx(reference.accuracy_score(labels, logits.argmax(1)))
+    assert scores["balanced_accuracy"] == pytest.approx(reference.balanced_accuracy_score(labels, logits.argmax(1)))
+    assert scores["log_loss"] == pytest.approx(reference.log_loss(labels, shares))
     if classes == 2:
-        assert found["auc"] == pytest.approx(reference.roc_auc_score(labels, logits[:, 1] - logits[:, 0]))
+        assert scores["auc"] == pytest.approx(reference.roc_auc_score(labels, logits[:, 1] - logits[:, 0]))
     else:
-        assert found["auc"] == pytest.approx(reference.roc_auc_score(labels, shares, multi_class="ovr"))
+        assert scores["auc"] == pytest.approx(reference.roc_auc_score(labels, shares, multi_class="ovr"))

@@ -35,12 +35,12 @@ def test_categories_are_embedded_and_numbers_pass_through():
 def test_the_whole_model_by_its_formula():
     model = DeepCross(COLUMNS, 5, embedding=2, cross=2, widths=(4, 3))
     inputs = torch.tensor([[0.7, 2.0, 1.0, 0.0], [-1.0, 0.0, 0.0, 1.0]])
-    first = model.embed(inputs)
-    one, two = model.cross
+    embedded = model.embed(inputs)
+    lower, upper = model.cross
     rows = []
-    for x0 in first:
-        x1 = x0 * (one.weight @ x0) + one.bias + x0
-        x2 = x0 * (two.weight @ x1) + two.bias + x1
+    for x0 in embedded:
+        x1 = x0 * (lower.weight @ x0) + lower.bias + x0
+        x2 = x0 * (upper.weight @ x1) + upper.bias + x1
         deep = x0
         for index in (1, 3):
             linear = model.deep.layers[index]

@@ -17,7 +17,7 @@ def outcome(attacks=None, **more):
 
 
 def test_attacks_and_checks_are_read_by_name():
-    found = outcome(
+    result = outcome(
         {
             "nearest-code": [row(0.5, 0.25)],
             "pgd": [row(float("nan"), status="does not apply", victim="")],
@@ -38,31 +38,31 @@ def test_attacks_and_checks_are_read_by_name():
         "check:error": None,
     }
     for what, number in numbers.items():
-        assert read(found, what) == (None if number is None else pytest.approx(number)), what
+        assert read(result, what) == (None if number is None else pytest.approx(number)), what
 
 
 def test_a_victim_is_picked_by_name_wherever_it_stands():
     rows = [row(0.1, metric="mse", victim="party2"), row(0.2, metric="mse"), row(0.3, metric="mse", victim="party3")]
-    found = outcome({"decoder": rows, "other": [row(0.5, metric="mse", victim="party2")]})
-    assert read(found, "attack:decoder", "party1") == 0.2 and read(found, "error:decoder", "party3") == 0.3
-    assert read(found, "attack:other", "party1") is None
+    result = outcome({"decoder": rows, "other": [row(0.5, metric="mse", victim="party2")]})
+    assert read(result, "attack:decoder", "party1") == 0.2 and read(result, "error:decoder", "party3") == 0.3
+    assert read(result, "attack:other", "party1") is None
     with pytest.raises(cl.ConfigError, match="which victim of decoder it means, one of party2, party1, party3"):
-        read(found, "attack:decoder")
+        read(result, "attack:decoder")
 
 
 def test_figures_of_a_finding_are_read_by_name():
     figures = {"exact": 4, "columns": 5, "claimed": 9, "first": 98.76}
-    found = outcome({"binary-search": [row(0.9, 0.7, "column accuracy", figures=figures)]})
+    result = outcome({"binary-search": [row(0.9, 0.7, "column accuracy", figures=figures)]})
     for kind, number in {"exact": 4, "claimed": 9, "first": 98.76, "off": None}.items():
-        assert read(found, f"{kind}:binary-search") == number
+        assert read(result, f"{kind}:binary-search") == number
     with pytest.raises(cl.ConfigError, match="Unknown kind of figure 'claims'"):
-        read(found, "claims:binary-search")
+        read(result, "claims:binary-search")
 
 
 def test_the_strongest_attack_has_the_least_error():
-    found = outcome({"decoder": [row(0.1, metric="mse")], "completion": [row(0.95)], "pgd": [row(0, status="failed")]})
-    assert read(found, "error:strongest") == pytest.approx(0.05)
-    assert read(found, "cap:strongest") == pytest.approx(0.9 * 0.05) and read(found, "cap:decoder") == 0.9 * 0.1
+    result = outcome({"decoder": [row(0.1, metric="mse")], "completion": [row(0.95)], "pgd": [row(0, status="failed")]})
+    assert read(result, "error:strongest") == pytest.approx(0.05)
+    assert read(result, "cap:strongest") == pytest.approx(0.9 * 0.05) and read(result, "cap:decoder") == 0.9 * 0.1
 
 
 def test_nothing_is_read_off_a_training_that_did_not_come_about():

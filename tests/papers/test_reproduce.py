@@ -64,18 +64,18 @@ def test_a_paper_is_found_by_its_name():
 def test_an_unknown_dataset_is_refused_and_a_table_without_the_dataset_is_left_out(tmp_path):
     with pytest.raises(cl.ConfigError, match="Unknown dataset 'mnits'"):
         reproduce("hashvfl", datasets=["mnits"], folder=tmp_path, run=False)
-    found = reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
-    assert "figure 4" not in found and "2" in found  # the paper draws it for other datasets
+    tables = reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
+    assert "figure 4" not in tables and "2" in tables  # the paper draws it for other datasets
 
 
 def test_quick_digits_end_to_end(tmp_path, monkeypatch):
-    made = hashvfl.job
-    monkeypatch.setattr(hashvfl, "job", lambda *words: replace(made(*words), attacks=()))  # those of other tables
+    job = hashvfl.job
+    monkeypatch.setattr(hashvfl, "job", lambda *words: replace(job(*words), attacks=()))  # those of other tables
     rows = reproduce("hashvfl", tables=["6"], datasets=["digits"], quick=True, folder=tmp_path)
-    found = {r["method"]: r["ours"] for r in rows["6"]}
-    assert len(found) == 5 and all(r["seeds"] == 1 for r in rows["6"])
-    assert found["mean distance, correct"] < found["mean distance, error"]
-    assert found["false alarms, %"] < found["detected, code of class 0, %"]
+    values = {r["method"]: r["ours"] for r in rows["6"]}
+    assert len(values) == 5 and all(r["seeds"] == 1 for r in rows["6"])
+    assert values["mean distance, correct"] < values["mean distance, error"]
+    assert values["false alarms, %"] < values["detected, code of class 0, %"]
     (path,) = save(rows, tmp_path, "cutlayer reproduce hashvfl --table 6")
     assert path.name == "table-6.csv" and path.read_text().startswith("# cutlayer reproduce hashvfl --table 6\n")
     lines = (tmp_path / "quick.jsonl").read_text().splitlines()

@@ -61,9 +61,9 @@ def by_hand(task, lookahead, rest=None):
                     for module in (mine, top):
                         for p in module.parameters():
                             p -= 0.05 * p.grad
-                found = gradients(weights, rows, leaf.grad)
+                grads = gradients(weights, rows, leaf.grad)
                 with torch.no_grad():
-                    for p, g in zip(theirs.parameters(), found, strict=True):
+                    for p, g in zip(theirs.parameters(), grads, strict=True):
                         p -= 0.05 * g
 
         for rows in order.split(16):
@@ -89,8 +89,8 @@ def test_staleness_is_exactly_what_was_asked_for(lookahead, rest):
         (session.parties["p1"].modules["bottom"], theirs),
         (session.label_party.top, top),
     ):
-        for one, other in zip(ours.parameters(), reference.parameters(), strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+        for weight, expected in zip(ours.parameters(), reference.parameters(), strict=True):
+            torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-6)
     assert all(loss == loss for loss in losses)
 
 

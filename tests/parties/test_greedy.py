@@ -35,11 +35,11 @@ def test_three_updates_by_hand():
     plan = Plan(
         bottoms=lambda features, width: nn.Linear(features.values.shape[1], 2), recipe=SGD, parties={"p1": GreedyParty}
     )
-    one = assemble(make_task(3, "p0"), plan, lambda message: None).parties["p1"]
-    (weight, bias), start = one.parameters, [p.detach().clone() for p in one.parameters]
+    party = assemble(make_task(3, "p0"), plan, lambda message: None).parties["p1"]
+    (weight, bias), start = party.parameters, [p.detach().clone() for p in party.parameters]
     for gradient, moved in ((2.0, -1.0), (2.0, -3.0), (-4.0, -1.0)):
         weight.grad, bias.grad = torch.full_like(weight, gradient), torch.zeros_like(bias)
-        one.update()
+        party.update()
         assert torch.allclose(weight.detach() - start[0], torch.tensor(moved), atol=1e-5)
         assert torch.equal(bias.detach(), start[1])
 

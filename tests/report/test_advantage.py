@@ -39,19 +39,19 @@ def row(value, baseline=0.5, metric="accuracy", low=None, high=None):
 
 def test_seeds_are_paired_with_their_own_baseline():
     """Values and baselines rise together: the gain is the same in every seed, so its interval has no width."""
-    found = over_seeds([row(0.75, 0.5), row(0.8, 0.6), row(0.9, 0.8)])
-    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    interval = over_seeds([row(0.75, 0.5), row(0.8, 0.6), row(0.9, 0.8)])
+    assert (interval.mean, interval.low, interval.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
 def test_interval_over_seeds_is_students():
-    found = value_over_seeds([row(0.5), row(0.6), row(0.7)])
+    interval = value_over_seeds([row(0.5), row(0.6), row(0.7)])
     margin = 4.302652729911275 * 0.1 / 3**0.5
-    assert (found.mean, found.low, found.high) == pytest.approx((0.6, 0.6 - margin, 0.6 + margin))
+    assert (interval.mean, interval.low, interval.high) == pytest.approx((0.6, 0.6 - margin, 0.6 + margin))
 
 
 def test_intervals_do_not_leave_what_a_metric_can_reach():
-    found = value_over_seeds([row(0.6), row(1.0)])
-    assert (found.low, found.high) == (0.0, 1.0)
+    interval = value_over_seeds([row(0.6), row(1.0)])
+    assert (interval.low, interval.high) == (0.0, 1.0)
     assert value_over_seeds([row(0.1, metric="mse"), row(3.0, metric="mse")]).high > 1
 
 
@@ -62,8 +62,8 @@ def test_neither_does_the_interval_of_a_models_utility():
 
 
 def test_one_seed_has_the_interval_of_its_rows_or_none():
-    found = over_seeds([row(0.08, 0.1, "mse", low=0.07, high=0.09)])
-    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.1, 0.3))
+    interval = over_seeds([row(0.08, 0.1, "mse", low=0.07, high=0.09)])
+    assert (interval.mean, interval.low, interval.high) == pytest.approx((0.2, 0.1, 0.3))
     assert over_seeds([row(0.6, low=0.6, high=0.6)]) == Estimate(pytest.approx(0.2), None, None)
 
 

@@ -24,15 +24,15 @@ def changed():
 
 
 def test_what_moved_and_what_did_not():
-    made = compare(synthetic.record(), changed())
-    (moved,) = made.moved
+    comparison = compare(synthetic.record(), changed())
+    (moved,) = comparison.moved
     assert (moved["attack"], moved["setup"]) == ("norm-score", "none")
     assert moved["difference"] == pytest.approx(-0.3) and moved["advantage_difference"] == pytest.approx(-0.6)
-    still = next(c for c in made.cells if c["setup"] == "none" and c["attack"] == "model-inversion")
+    still = next(c for c in comparison.cells if c["setup"] == "none" and c["attack"] == "model-inversion")
     assert still["difference"] == 0 and still["overlap"] is True
-    assert {entry["defence"] for entry in made.only_a} == {"hash"} and len(made.only_a) == 10
-    assert {entry["defence"] for entry in made.only_b} == {"max-norm"} and len(made.only_b) == 5
-    none = next(setup for setup in made.setups if setup["setup"] == "none")
+    assert {entry["defence"] for entry in comparison.only_a} == {"hash"} and len(comparison.only_a) == 10
+    assert {entry["defence"] for entry in comparison.only_b} == {"max-norm"} and len(comparison.only_b) == 5
+    none = next(setup for setup in comparison.setups if setup["setup"] == "none")
     assert none["accuracy_difference"] == pytest.approx(-0.1) and none["bytes_difference"] == -1000
 
 
@@ -49,10 +49,12 @@ def test_overlap():
 
 
 def test_a_study_equals_itself():
-    made = compare(synthetic.record(), synthetic.record())
-    assert not made.moved and not made.only_a and not made.only_b
-    assert all(cell["difference"] in (0, None) for cell in made.cells)
-    assert summary(made) == "40 cells in both, none with intervals apart; 0 only in the first, 0 only in the second."
+    comparison = compare(synthetic.record(), synthetic.record())
+    assert not comparison.moved and not comparison.only_a and not comparison.only_b
+    assert all(cell["difference"] in (0, None) for cell in comparison.cells)
+    assert (
+        summary(comparison) == "40 cells in both, none with intervals apart; 0 only in the first, 0 only in the second."
+    )
 
 
 def test_the_page_stands_alone_and_escapes():

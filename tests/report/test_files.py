@@ -35,8 +35,8 @@ def test_findings_do_not_depend_on_the_order_of_work_nor_on_the_clock():
     shuffled = random.Random(0).sample(rows, len(rows))
     assert findings_csv(synthetic.record(rows=shuffled)) == findings_csv(synthetic.record())
     slower = [row | {"seconds": 9.0, "train_seconds": 9.0, "step_seconds": 9.0} for row in rows]
-    one, two = (findings_csv(synthetic.record(rows=r), clock=False) for r in (rows, slower))
-    assert one == two and "seconds" not in one
+    first, second = (findings_csv(synthetic.record(rows=r), clock=False) for r in (rows, slower))
+    assert first == second and "seconds" not in first
 
 
 @pytest.mark.parametrize("empty", [Record("nothing ran"), synthetic.record(rows=[], extras={})])

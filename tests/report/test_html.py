@@ -112,8 +112,8 @@ def test_what_was_not_tested_is_listed(page):
 
 def test_what_trainings_said_stands_beside_their_setup(page, record):
     (section,) = [s for s in page.all("section") if s.attrs["id"] == "setups"]
-    said = [item.text() for item in section.all("li")]
-    assert said == ["gaussian-noise:std=10: Training diverged.", "gaussian-noise:std=10: seed 2: epsilon 3"]
+    notes = [item.text() for item in section.all("li")]
+    assert notes == ["gaussian-noise:std=10: Training diverged.", "gaussian-noise:std=10: seed 2: epsilon 3"]
     assert "- gaussian-noise:std=10: Training diverged." in markdown(record)
     silent = replace(record, facts={**record.facts, "setup_notes": {}})
     assert "Notes on the setups" not in markdown(silent)

@@ -49,10 +49,10 @@ def test_trade_off_writes_a_png_for_any_findings(rows, tmp_path):
 
 
 def test_trade_off_is_drawn_to_a_stream_too_and_is_repeatable():
-    one, two = io.BytesIO(), io.BytesIO()
-    trade_off([ROW], one)
-    trade_off([ROW], two)
-    assert one.getvalue() == two.getvalue() and one.getvalue().startswith(b"\x89PNG")
+    first, second = io.BytesIO(), io.BytesIO()
+    trade_off([ROW], first)
+    trade_off([ROW], second)
+    assert first.getvalue() == second.getvalue() and first.getvalue().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("colours", [(), (3,)])

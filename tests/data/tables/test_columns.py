@@ -39,12 +39,12 @@ from tests.helpers.customers import ROWS, customers, load, refusal, with_gaps
     ],
 )
 def test_tables_that_cannot_be_used_are_refused_in_words(save, changes, words):
-    said = refusal(DataError, lambda: load(save(**changes)))
-    assert all(word in said for word in words), said
+    message = refusal(DataError, lambda: load(save(**changes)))
+    assert all(word in message for word in words), message
 
 
 def test_missing_refuse_names_columns_and_counts(save):
     columns = customers()
     path = save(visits=with_gaps(columns["visits"], 0, 5), city=with_gaps(columns["city"], 1))
-    said = refusal(DataError, lambda: load(path, missing="refuse"))
-    assert "'city' (1), 'visits' (2)" in said and "missing='impute'" in said
+    message = refusal(DataError, lambda: load(path, missing="refuse"))
+    assert "'city' (1), 'visits' (2)" in message and "missing='impute'" in message

@@ -7,7 +7,7 @@ from tests.helpers.customers import ROWS, column, customers, load
 
 def test_one_hot_columns_name_their_source(save):
     shop = load(save()).features["shop"]
-    assert [(one.name, one.source, one.levels) for one in shop.columns] == [
+    assert [(column.name, column.source, column.levels) for column in shop.columns] == [
         ("city=Bonn", "city", 0),
         ("city=Kiel", "city", 0),
         ("city=Ulm", "city", 0),

@@ -56,7 +56,7 @@ def test_train_rows_follow_the_formula(numbers, letters, flags, order, scaling):
     )
     fitted = fit(frame, ["x", "c", "b"], train, scaling=scaling, coding="integer")
     fitted = FittedTable.from_json(json.loads(json.dumps(fitted.to_json())))
-    made = fitted.features(frame[train])
+    features = fitted.features(frame[train])
     expected = {}
 
     values = np.array([np.nan if cell is None else cell for cell in numbers])[train]
@@ -81,7 +81,7 @@ def test_train_rows_follow_the_formula(numbers, letters, flags, order, scaling):
     if filled.min() < filled.max():
         expected["b"] = filled
 
-    kept = {one.name: made.values[:, place].numpy() for place, one in enumerate(made.columns)}
+    kept = {column.name: features.values[:, place].numpy() for place, column in enumerate(features.columns)}
     if len({cell for cell in numbers if cell is not None}) == 2:  # then it is binary, and coded 0 and 1
         assert set(kept.pop("x", np.array([])).tolist()) <= {0.0, 1.0}
     assert list(kept) == list(expected)

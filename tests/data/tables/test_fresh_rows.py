@@ -84,13 +84,13 @@ def test_no_rows_give_no_inputs():
     ],
 )
 def test_rows_unlike_training_are_refused_without_their_values(changes, words):
-    said = refusal(lambda: fit().features(fresh(**changes)))
-    assert all(word in said for word in words) and "secret" not in said, said
+    message = refusal(lambda: fit().features(fresh(**changes)))
+    assert all(word in message for word in words) and "secret" not in message, message
 
 
 def test_columns_that_are_not_there_are_named_and_dropped_ones_are_not_asked_for():
-    said = refusal(lambda: fit().features(customers().drop("age", "city")))
-    assert "'age', 'city'" in said
+    message = refusal(lambda: fit().features(customers().drop("age", "city")))
+    assert "'age', 'city'" in message
     fit(names=[*NAMES, "same"]).features(customers().drop("same"))
 
 
@@ -98,6 +98,6 @@ def test_missing_refuse_holds_for_fresh_rows():
     names = ["owner", "visits"]
     fitted = FittedTable.from_json(fit(names=names, missing="refuse").to_json())
     assert fitted.features(fresh()).values.shape == (3, 2)
-    said = refusal(lambda: fitted.features(fresh(visits=[1.0, None, float("nan")], owner=["yes", "NA", "no"])))
-    assert "'owner' (1), 'visits' (2): fill them" in said
+    message = refusal(lambda: fitted.features(fresh(visits=[1.0, None, float("nan")], owner=["yes", "NA", "no"])))
+    assert "'owner' (1), 'visits' (2): fill them" in message
     assert "'age' (6)" in refusal(lambda: fit(missing="refuse"))

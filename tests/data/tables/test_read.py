@@ -65,16 +65,16 @@ RECORDS = ", ".join(f'{{"age": "{67 + row}", "city": "Bonn {row}"}}' for row in 
 
 @pytest.mark.parametrize("content", [f"[{RECORDS}]", f"\n[ {RECORDS}]", '{"age": 67}\n{"age": 68}\n'])
 def test_json_is_named_and_its_records_are_not_spilled(write, content):
-    said = refusal(DataError, lambda: table(write(content, "c.json"), label="default"))
-    assert "Expected a CSV or Parquet file, got JSON" in said and "67" not in said
+    message = refusal(DataError, lambda: table(write(content, "c.json"), label="default"))
+    assert "Expected a CSV or Parquet file, got JSON" in message and "67" not in message
 
 
 def test_few_names_are_quoted_and_a_name_in_brackets_is_a_name(write):
     twice = ",".join([f"a{number}" for number in range(9)] * 2)
-    said = refusal(DataError, lambda: table(write(f"{twice}\n"), label="default"))
-    assert "got 'a0', 'a1', 'a2' and 6 more more than once" in said
-    said = refusal(DataError, lambda: table(write(f"{'x' * 99},{'x' * 99}\n"), label="default"))
-    assert "x" * 41 not in said
+    message = refusal(DataError, lambda: table(write(f"{twice}\n"), label="default"))
+    assert "got 'a0', 'a1', 'a2' and 6 more more than once" in message
+    message = refusal(DataError, lambda: table(write(f"{'x' * 99},{'x' * 99}\n"), label="default"))
+    assert "x" * 41 not in message
     rows = "".join(f"{row},{row * row},{row % 2}\n" for row in range(ROWS))
     assert table(write("[age],[visits],[default]\n" + rows), label="[default]").classes == ("0", "1")
 
@@ -100,8 +100,8 @@ def test_few_names_are_quoted_and_a_name_in_brackets_is_a_name(write):
 )
 def test_files_that_cannot_be_read_are_refused_in_words(write, content, words):
     path = write(content)
-    said = refusal(DataError, lambda: table(path, label="default"))
-    assert words in said and ("customers.csv" in said)
+    message = refusal(DataError, lambda: table(path, label="default"))
+    assert words in message and ("customers.csv" in message)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -49,8 +49,8 @@ def test_a_saved_encoding_is_plain_json():
     ],
 )
 def test_a_damaged_encoding_is_refused_in_one_sentence(changes):
-    said = refusal(lambda: FittedTable.from_json(fit().to_json() | changes))
-    assert "damaged" in said and said.count(".") == 1
+    message = refusal(lambda: FittedTable.from_json(fit().to_json() | changes))
+    assert "damaged" in message and message.count(".") == 1
 
 
 @pytest.mark.parametrize("place", range(len(NAMES)))

@@ -90,7 +90,7 @@ def test_a_column_that_cannot_be_used_is_left_out(save):
     path = save(day=[f"2020-01-{row % 28 + 1:02}" for row in range(ROWS)])
     assert "leave it out" in refusal(DataError, lambda: load(path, parties=2))
     task = load(path, parties=2, without=["day"])
-    names = {one.source or one.name for features in task.features.values() for one in features.columns}
+    names = {column.source or column.name for features in task.features.values() for column in features.columns}
     assert names == {"age", "owner", "city", "visits"} and task.notes == ()
     source = json.loads(json.dumps(task.source))
     assert source["without"] == ["day"] and table(source.pop("table"), **source).source == task.source
@@ -98,8 +98,8 @@ def test_a_column_that_cannot_be_used_is_left_out(save):
 
 
 def test_a_frame_is_no_file():
-    said = refusal(DataError, lambda: table(pl.DataFrame(customers()), label="default"))
-    assert said.startswith("Expected the path of a CSV or Parquet file, got a DataFrame")
+    message = refusal(DataError, lambda: table(pl.DataFrame(customers()), label="default"))
+    assert message.startswith("Expected the path of a CSV or Parquet file, got a DataFrame")
 
 
 def test_a_table_without_inputs_is_refused(write):
@@ -161,5 +161,5 @@ def test_a_table_without_inputs_is_refused(write):
     ],
 )
 def test_bad_arguments_are_refused_in_words(save, options, words):
-    said = refusal(ConfigError, lambda: load(save(), **options))
-    assert words in said, said
+    message = refusal(ConfigError, lambda: load(save(), **options))
+    assert words in message, message

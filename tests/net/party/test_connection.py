@@ -16,7 +16,7 @@ from tests.helpers.waiting import free_port
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "told"),
+    ("name", "error", "notes"),
     [
         ("bank", Diverged("away"), 1),
         ("bank", RunError("missing"), 0),
@@ -26,7 +26,7 @@ from tests.helpers.waiting import free_port
     ],
 )
 def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the_others_wait(
-    monkeypatch, name, error, told
+    monkeypatch, name, error, notes
 ):
     here, peer = make_inbox(name, ("bank", "shop")), "shop" if name == "bank" else "bank"
     monkeypatch.setattr(here.mailbox, "wait_confirmed", lambda peers, timeout: None)
@@ -34,7 +34,7 @@ def test_who_stops_says_so_without_a_word_of_data_and_who_misses_a_peer_lets_the
     why = f"an error of its own ({type(error).__name__}): ask {name} what it said."
     assert [json.loads(frame.note.text) for frame in unconfirmed(here.mailbox, peer)] == [
         {"who": name, "why": why}
-    ] * told
+    ] * notes
 
 
 def test_where_all_have_too_few_rows_in_common_the_label_party_hangs_up_first():

@@ -38,7 +38,7 @@ def test_each_role_is_killed_at_random_steps_and_the_models_are_the_same(federat
     for victim, step in zip(victims, steps, strict=True):
         federation.wait_step(victim, step)
         federation.processes[victim].kill()
-        other = next(one for name, one in federation.processes.items() if name != victim)
+        other = next(process for name, process in federation.processes.items() if name != victim)
         assert other.wait_says(f"{victim} is gone", 15) < 15
         federation.start(victim)
     assert federation.finish() == expected(2)
@@ -101,7 +101,7 @@ def test_a_stopped_process_is_named_and_goes_on_when_it_wakes(federate, expected
     federation.start(quick=True)
     federation.wait_step(victim, 100)
     federation.processes[victim].send(signal.SIGSTOP)
-    other = next(one for name, one in federation.processes.items() if name != victim)
+    other = next(process for name, process in federation.processes.items() if name != victim)
     assert other.wait_says(f"{victim} is gone", 15) < 15
     federation.processes[victim].send(signal.SIGCONT)
     assert federation.finish() == expected(2)

@@ -78,5 +78,5 @@ def test_events_are_what_they_say():
     bank = make_mailbox("bank")
     note_arrives(bank, "shop", "state", '{"a": 1}')
     arrive(bank, "shop", bank.generation, packets(message("shop", "bank"), RUN)[0])
-    said, messages = queued_events(bank)
-    assert isinstance(said, NoteReceived) and said.facts == {"a": 1} and isinstance(messages, MessageReceived)
+    note, messages = queued_events(bank)
+    assert isinstance(note, NoteReceived) and note.facts == {"a": 1} and isinstance(messages, MessageReceived)

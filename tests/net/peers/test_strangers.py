@@ -23,10 +23,10 @@ TEXTS = {"nothing", "a TLS alert", "PERMISSION_DENIED: refused"}
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    with Scene(tmp_path_factory.mktemp("strangers")) as made:
-        assert made.goes_on()
-        yield made
-        assert made.disturbed == []
+    with Scene(tmp_path_factory.mktemp("strangers")) as stage:
+        assert stage.goes_on()
+        yield stage
+        assert stage.disturbed == []
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ def odd(authority, change):
     builder = x509.CertificateBuilder().subject_name(pem.subject("shop")).public_key(mine)
     builder = builder.issuer_name(authority.certificate.subject).serial_number(7)
     builder = builder.not_valid_before(NOW).not_valid_after(END)
-    for one in extensions.values():
-        builder = builder.add_extension(*one) if one else builder
+    for extension in extensions.values():
+        builder = builder.add_extension(*extension) if extension else builder
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
@@ -39,7 +39,7 @@ def pem_usage(**on):
 
 
 def names(*dns):
-    return x509.SubjectAlternativeName([x509.DNSName(one) for one in dns]), False
+    return x509.SubjectAlternativeName([x509.DNSName(name) for name in dns]), False
 
 
 ODD = {

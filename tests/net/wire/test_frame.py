@@ -57,7 +57,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("part", [1 << 20, 64, 7])
-@pytest.mark.parametrize(("kind", "payload"), GOOD, ids=lambda one: str(getattr(one, "dtype", one)))
+@pytest.mark.parametrize(("kind", "payload"), GOOD, ids=lambda value: str(getattr(value, "dtype", value)))
 def test_every_kind_and_type_comes_back_bit_for_bit(monkeypatch, kind, payload, part):
     monkeypatch.setattr(frame, "PART", part)
     for phase in Phase:
@@ -95,8 +95,8 @@ def test_any_size_in_any_parts(rows, width, part):
 
 def test_a_big_message_goes_in_parts_no_larger_than_one():
     sent = packets(message(torch.zeros(3 * frame.PART // 4 + 1, 4, dtype=torch.uint8), Kind.POINTS), RUN)
-    assert [len(one.payload) for one in sent] == [frame.PART] * 3 + [4]
-    assert [one.part for one in sent] == [0, 1, 2, 3] and {one.frame.tensor.parts for one in sent} == {4}
+    assert [len(packet.payload) for packet in sent] == [frame.PART] * 3 + [4]
+    assert [packet.part for packet in sent] == [0, 1, 2, 3] and {packet.frame.tensor.parts for packet in sent} == {4}
 
 
 def test_what_is_sent_does_not_change_with_the_tensor_it_was_made_of():
@@ -239,7 +239,7 @@ def test_every_kind_that_crosses_has_a_number_and_a_cap():
 
 
 def test_a_signed_statement_covers_everything_that_a_message_says():
-    one = part()
+    original = part()
     for changed in (
         {"run": b"\x03" * 32},
         {"sender": "x"},
@@ -251,8 +251,8 @@ def test_a_signed_statement_covers_everything_that_a_message_says():
         {"spelling": 1},
         {"shape": [16, 4]},
     ):
-        assert statement(part(**changed)) != statement(one)
-    assert statement(part(payload=b"other")) != statement(one)
+        assert statement(part(**changed)) != statement(original)
+    assert statement(part(payload=b"other")) != statement(original)
 
 
 def packed(header, payload=b"", size=None):

@@ -52,11 +52,11 @@ def check(target, data):
 
 
 def test_the_corpus_is_valid(target, corpus):
-    for one in corpus:
+    for data in corpus:
         before = target.tally.malformed
-        target.feed(one)
+        target.feed(data)
         # a key without a signature is for the label party to hand on, and `refused` is for the dialer alone
-        assert target.tally.malformed == before or b"refused" in one
+        assert target.tally.malformed == before or b"refused" in data
     assert len(corpus) > 90
 
 
@@ -108,9 +108,9 @@ PACKETS = st.builds(
 
 
 @settings(max_examples=1500)
-@given(made=st.lists(PACKETS, min_size=1, max_size=3))
-def test_packets_of_any_content(target, made):
-    check(target, fuzz_corpus.join([one.to_bytes() for one in made]))
+@given(packets=st.lists(PACKETS, min_size=1, max_size=3))
+def test_packets_of_any_content(target, packets):
+    check(target, fuzz_corpus.join([packet.to_bytes() for packet in packets]))
 
 
 @settings(max_examples=500)
@@ -163,8 +163,8 @@ def decoder(**changes):
 
 def tensor(**changes):
     message = Message(Batch(3, Phase.TRAIN, torch.arange(0)), "shop", "bank", Kind.EMBEDDING, torch.ones(8, 4))
-    (made,) = frame.packets(message, b"run")
-    return change(made, **changes)
+    (packet,) = frame.packets(message, b"run")
+    return change(packet, **changes)
 
 
 HUGE = (1 << 32) - 1
@@ -252,9 +252,9 @@ def test_a_signature_covers_all_that_the_receiver_goes_by(target):
     )
 
     def deliver(**changes):
-        (made,) = frame.packets(message, fuzz_corpus.RUN)
-        made = change(made, certificate=keys.shown, signature=keys.sign(frame.statement(made)))
-        mailbox._deliver(peer, change(made, **changes))
+        (packet,) = frame.packets(message, fuzz_corpus.RUN)
+        packet = change(packet, certificate=keys.shown, signature=keys.sign(frame.statement(packet)))
+        mailbox._deliver(peer, change(packet, **changes))
 
     deliver()
     assert isinstance(mailbox.events.get(), MessageReceived)

@@ -19,11 +19,11 @@ def linear_run():
 
 
 def test_masquerade_is_checked_by_its_fabricated_bit_and_the_weights_by_their_rank(linear_run):
-    found = fabricated(linear_run)
-    assert found == {"solutions": 1.0, "the bit": 1.0}
+    values = fabricated(linear_run)
+    assert values == {"solutions": 1.0, "the bit": 1.0}
     assert 1e-4 < conditions(linear_run)["weights"] <= 1
 
 
 def test_the_synthetic_messages_hold_three_binary_columns():
-    found = recover_binary(synthetic(12, rows=2_000))
-    assert len(found.columns) == 3 and found.certified
+    recovery = recover_binary(synthetic(12, rows=2_000))
+    assert len(recovery.columns) == 3 and recovery.certified

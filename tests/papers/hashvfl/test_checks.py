@@ -33,5 +33,5 @@ def test_detection_by_hand():
         apart = (4 - every @ code) / 2
         correct.append(float(apart[answers == wanted].mean()))
         error.append(float(apart[answers != wanted].mean()))
-    found = detection(run)
-    assert found["correct"] == pytest.approx(sum(correct) / 3) and found["error"] == pytest.approx(sum(error) / 3)
+    values = detection(run)
+    assert values["correct"] == pytest.approx(sum(correct) / 3) and values["error"] == pytest.approx(sum(error) / 3)

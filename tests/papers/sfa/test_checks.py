@@ -30,18 +30,18 @@ def make_task(mix: float, own: bool = True) -> Task:
 
 @cache
 def run_of(mix: float = 0.0, secure: bool = True, own: bool = True, scheme: str = "bfv") -> cl.Run:
-    made = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=4"), "width": 5}
+    models = {"bottoms": named.bottom("linear"), "top": named.top("relu-mlp:hidden=4"), "width": 5}
     recipe = cl.Recipe(epochs=1, batch_size=250, lr=0.01)
     cut = SecureSum(scheme=scheme) if secure else cl.Sum()
-    return cl.train(make_task(mix, own), cut=cut, recipe=recipe, keep="none", **made)
+    return cl.train(make_task(mix, own), cut=cut, recipe=recipe, keep="none", **models)
 
 
 def test_baselines_of_uniform_columns():
     """E x^2 = 1/3, Var x = 1/12, E (x - u)^2 = 1/6; columns that copy the attacker's are known to the control."""
-    found = sfa_checks.baselines(run_of(secure=False))
-    assert found["zeros"] == pytest.approx(1 / 3, abs=0.02) and found["mean row"] == pytest.approx(1 / 12, abs=0.005)
-    assert found["uniform guess"] == pytest.approx(1 / 6, abs=0.005)
-    (control,) = (value for name, value in found.items() if "control" in name)
+    errors = sfa_checks.baselines(run_of(secure=False))
+    assert errors["zeros"] == pytest.approx(1 / 3, abs=0.02) and errors["mean row"] == pytest.approx(1 / 12, abs=0.005)
+    assert errors["uniform guess"] == pytest.approx(1 / 6, abs=0.005)
+    (control,) = (value for name, value in errors.items() if "control" in name)
     assert control == pytest.approx(1 / 12, abs=0.005)
     copied = sfa_checks.baselines(run_of(mix=1.0, secure=False))
     assert next(value for name, value in copied.items() if "control" in name) < 1e-4
@@ -56,13 +56,13 @@ def test_regression_finds_the_mask_as_far_as_columns_are_unrelated():
     assert floats["W_mask"] < 0.05 and floats["embeddings beyond own columns"] < 1e-6
     assert far["W_mask"] > 0.1 and far["embeddings"] > 0.5
     assert far["explained by own columns"] == pytest.approx(0.5, abs=0.05)  # equal shares
-    assert max(one["embeddings beyond own columns"] for one in (near, far)) < 1e-3  # no mask is left there
+    assert max(errors["embeddings beyond own columns"] for errors in (near, far)) < 1e-3  # no mask is left there
 
 
 def test_the_error_of_grn_is_noted_as_it_trains(monkeypatch):
     monkeypatch.setattr(sfa_checks, "Grn", lambda **settings: cl.attacks.Grn(**settings, epochs=2, images=64))
-    found = sfa_checks.grn_epochs(run_of())
-    assert len(found) == 3 * 2 and all(0 < value < 1 for value in found.values())
+    errors = sfa_checks.grn_epochs(run_of())
+    assert len(errors) == 3 * 2 and all(0 < value < 1 for value in errors.values())
     assert len(sfa_checks.grn_epochs(run_of(secure=False))) == 2
 
 

@@ -26,11 +26,11 @@ def test_a_network_has_six_layers_of_width_256_wherever_it_is_cut(method, height
     bottom = named.bottom(job.bottom)(features, job.width)
     top = named.top(job.top)(job.width, 10)
     kinds = {kind: [[m for m in model.modules() if isinstance(m, kind)] for model in (bottom, top)] for kind in LAYERS}
-    assert [len(found) for found in kinds[nn.Linear]] == [height, 6 - height]
+    assert [len(layers) for layers in kinds[nn.Linear]] == [height, 6 - height]
     for kind in LAYERS[1:]:  # between any two layers; the one at the cut belongs to the top
-        assert [len(found) for found in kinds[kind]] == [height - 1, 6 - height], kind
+        assert [len(layers) for layers in kinds[kind]] == [height - 1, 6 - height], kind
     assert all(layer.out_features == 256 for layer in (kinds[nn.Linear][0] + kinds[nn.Linear][1])[:-1])
-    assert all(layer.p == 0.3 for found in kinds[nn.Dropout] for layer in found)
+    assert all(layer.p == 0.3 for layers in kinds[nn.Dropout] for layer in layers)
     assert kinds[nn.Linear][1][-1].out_features == 10
 
 
@@ -72,8 +72,8 @@ def rows(tmp_path_factory):
 def test_every_cell_is_filled_on_digits(rows):
     assert set(rows) == {"figure 2", "figure 5a", "figure 5b", "grn-epochs", "mask"}
     assert [row for lines in rows.values() for row in lines if row["ours"] is None] == []
-    found = {row["method"]: row["ours"] for row in rows["figure 5b"]}
-    assert found["zeros"] > found["mean row"] > found[next(name for name in found if "control" in name)]
+    baselines = {row["method"]: row["ours"] for row in rows["figure 5b"]}
+    assert baselines["zeros"] > baselines["mean row"] > baselines[next(name for name in baselines if "control" in name)]
     errors = {row["method"]: row["ours"] for row in rows["mask"]}
     assert errors["embeddings beyond own columns"] < 1e-4 < errors["W_mask"]
 

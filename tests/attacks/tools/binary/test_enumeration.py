@@ -32,8 +32,8 @@ def table(rows, columns, binary, seed=0):
 def test_planes_by_hand():
     """a(1, 1, 0, 2) + b(0, 1, 1, 2) needs 2(a + b) = 0; a(1, 1, 0, 1) + b(0, 1, 2, 0) has a = 1, b = 0 alone."""
     assert binary_vectors(span_of(np.array([[1.0, 0], [1, 1], [0, 1], [2, 2]]))).shape == (4, 0)
-    found = binary_vectors(span_of(np.array([[1.0, 0], [1, 1], [0, 2], [1, 0]])))
-    assert found.T.tolist() == [[True, True, False, True]]
+    vectors = binary_vectors(span_of(np.array([[1.0, 0], [1, 1], [0, 2], [1, 0]])))
+    assert vectors.T.tolist() == [[True, True, False, True]]
 
 
 def test_tables_of_sums_and_bits_by_hand():
@@ -72,8 +72,8 @@ def canonical(vector):
 @pytest.mark.parametrize(("columns", "binary"), [(1, 1), (2, 1), (9, 4), (16, 16), (20, 3)])
 def test_every_binary_column_and_nothing_else(columns, binary):
     features = table(3_000, columns, binary)
-    found = binary_vectors(span_of(mixed(features)))
-    assert np.array_equal(found, ordered(features[:, :binary] > 0.5))
+    vectors = binary_vectors(span_of(mixed(features)))
+    assert np.array_equal(vectors, ordered(features[:, :binary] > 0.5))
 
 
 def test_a_bias_and_any_two_values_are_covered_by_centring():
@@ -81,17 +81,17 @@ def test_a_bias_and_any_two_values_are_covered_by_centring():
     wanted = features[:, :2] > 0.5
     coded = np.column_stack([3 - 5 * features[:, 0], (features[:, 1] - 0.3) / 0.2, features[:, 2:]])
     for sent in (mixed(features, bias=0.7), mixed(coded), mixed(coded, bias=0.7)):
-        found = binary_vectors(span_of(sent, centred=True))
-        assert {canonical(x) for x in found.T} == {canonical(x) for x in wanted.T} and found.shape[1] == 2
-        assert (found.mean(axis=0) <= 0.5).all()
+        vectors = binary_vectors(span_of(sent, centred=True))
+        assert {canonical(x) for x in vectors.T} == {canonical(x) for x in wanted.T} and vectors.shape[1] == 2
+        assert (vectors.mean(axis=0) <= 0.5).all()
     assert binary_vectors(span_of(mixed(coded))).shape[1] == 0, "without centring, neither is in the span"
 
 
 def test_a_bias_adds_the_all_ones_vector_and_complements_to_the_span():
     features = table(3_000, 5, 1)
-    found = binary_vectors(span_of(mixed(features, bias=0.7)))
+    vectors = binary_vectors(span_of(mixed(features, bias=0.7)))
     assert np.array_equal(
-        found, ordered(np.column_stack([features[:, :1] > 0.5, features[:, :1] < 0.5, np.ones(3_000) > 0]))
+        vectors, ordered(np.column_stack([features[:, :1] > 0.5, features[:, :1] < 0.5, np.ones(3_000) > 0]))
     )
 
 
@@ -99,9 +99,9 @@ def test_sums_of_one_hot_columns_are_solutions():
     """As in covertype: four indicators have 2^4 - 1 sums, the last of them constant; centred, 7 pairs are left."""
     level = np.random.default_rng(0).integers(0, 4, 2_000)
     features = np.column_stack([level[:, None] == np.arange(4), table(2_000, 6, 0)])
-    found = binary_vectors(span_of(mixed(features)))
+    vectors = binary_vectors(span_of(mixed(features)))
     sums = ordered(subset_sums(features[:, :4]).astype(bool)[:, 1:])
-    assert found.shape[1] == 15 and np.array_equal(found, sums) and found[:, -1].all()
+    assert vectors.shape[1] == 15 and np.array_equal(vectors, sums) and vectors[:, -1].all()
     assert binary_vectors(span_of(mixed(features), centred=True)).shape[1] == 7
 
 

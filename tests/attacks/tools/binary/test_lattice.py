@@ -31,14 +31,14 @@ def test_large_ranks_are_refused():
 
 def test_a_lattice_needs_few_rows():
     columns, bits = table(90, 25)
-    found = recover_binary(sent(columns), method="lattice")
-    assert exact(found.columns, bits) == 5 and found.certified is None and found.method == "lattice"
+    recovery = recover_binary(sent(columns), method="lattice")
+    assert exact(recovery.columns, bits) == 5 and recovery.certified is None and recovery.method == "lattice"
 
 
 def test_small_integers_are_found_too():
     rng = np.random.default_rng(0)
     columns = np.column_stack([rng.integers(0, 6, (60, 2)), rng.standard_normal((60, 8))])
-    found = integer_columns(span_of(sent(columns), centred=True), rng)
-    truth = np.column_stack([found, np.ones(60)])
+    integers = integer_columns(span_of(sent(columns), centred=True), rng)
+    truth = np.column_stack([integers, np.ones(60)])
     rest = columns[:, :2] - truth @ np.linalg.lstsq(truth, columns[:, :2], rcond=None)[0]
     assert np.abs(rest).max() < 1e-6

@@ -138,5 +138,5 @@ def test_a_planted_bit_comes_first_and_a_real_column_second(seed):
     assert (close.vectors[:, 1] == (features[:, 0] > 0.5)).mean() > 0.99
     left = span_of(sent[~planted])
     assert left.rank == 9 and binary_vectors(left).shape[1] == 0
-    found = close_vectors(left.basis, rng=rng).vectors[:, 0]
-    assert (found == (features[~planted, 0] > 0.5)).mean() > 0.99
+    vector = close_vectors(left.basis, rng=rng).vectors[:, 0]
+    assert (vector == (features[~planted, 0] > 0.5)).mean() > 0.99

@@ -28,16 +28,16 @@ def test_products_of_a_row():
 def test_nullity_counts_two_valued_columns(levels, nullity):
     rng = np.random.default_rng(0)
     columns = np.stack([rng.integers(0, n, 400) if n else rng.standard_normal(400) for n in levels], axis=1)
-    found = relations(whitened(columns.astype(float)))
-    assert found.nullity == nullity and found.directions.shape == (3, nullity) and found.least > 1e-3
+    result = relations(whitened(columns.astype(float)))
+    assert result.nullity == nullity and result.directions.shape == (3, nullity) and result.least > 1e-3
 
 
 def test_a_group_of_four_has_six_relations_in_three_dimensions():
     """Every product of two of its levels is zero: six relations, but only three dimensions for columns."""
     rng = np.random.default_rng(0)
     one_hot = np.eye(4)[rng.integers(0, 4, 500)]
-    found = relations(whitened(np.column_stack([one_hot, rng.standard_normal((500, 2))])))
-    assert found.nullity == 6 and found.directions.shape == (5, 3)
+    result = relations(whitened(np.column_stack([one_hot, rng.standard_normal((500, 2))])))
+    assert result.nullity == 6 and result.directions.shape == (5, 3)
 
 
 def test_inverse_iteration_agrees_with_all_eigenvalues(monkeypatch):
@@ -46,7 +46,7 @@ def test_inverse_iteration_agrees_with_all_eigenvalues(monkeypatch):
     whole = relations(points)
     monkeypatch.setattr(module, "DENSE", 0)
     monkeypatch.setattr(module, "BLOCK", 2)  # too few at first
-    some = relations(points)
-    assert some.nullity == whole.nullity == len(bits)
-    assert some.directions @ some.directions.T == pytest.approx(whole.directions @ whole.directions.T, abs=1e-6)
-    assert some.least == pytest.approx(whole.least, rel=0.3)
+    partial = relations(points)
+    assert partial.nullity == whole.nullity == len(bits)
+    assert partial.directions @ partial.directions.T == pytest.approx(whole.directions @ whole.directions.T, abs=1e-6)
+    assert partial.least == pytest.approx(whole.least, rel=0.3)

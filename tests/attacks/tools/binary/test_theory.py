@@ -29,8 +29,8 @@ def has_exact_cover(elements, sets):
 
 def covers(elements, sets):
     """The exact covers that Algorithm 1 reads off the reduction."""
-    found = binary_vectors(span_of(reduction(elements, sets)), tolerance=1e-6)
-    return [[j for j in range(len(sets)) if vector[j]] for vector in found.T]
+    vectors = binary_vectors(span_of(reduction(elements, sets)), tolerance=1e-6)
+    return [[j for j in range(len(sets)) if vector[j]] for vector in vectors.T]
 
 
 def test_the_reduction_by_hand():
@@ -48,9 +48,9 @@ def test_the_reduction_by_hand():
 )
 def test_theorem_2_a_binary_vector_is_an_exact_cover(instance):
     elements, sets = instance
-    found = covers(elements, sets)
-    assert bool(found) == has_exact_cover(elements, sets)
-    for chosen in found:
+    solutions = covers(elements, sets)
+    assert bool(solutions) == has_exact_cover(elements, sets)
+    for chosen in solutions:
         assert sorted(i for j in chosen for i in sets[j]) == list(range(elements))
 
 
@@ -63,10 +63,10 @@ def test_theorem_3_whatever_binary_vector_the_span_holds_is_found(seed, columns,
     features[:, :planted] = rng.random((40, planted)) < rng.uniform(0.1, 0.9)
     if np.linalg.matrix_rank(features) < columns:
         return
-    found = binary_vectors(span_of(features @ rng.standard_normal((columns, columns + 2))), tolerance=1e-6)
+    vectors = binary_vectors(span_of(features @ rng.standard_normal((columns, columns + 2))), tolerance=1e-6)
     for column in features[:, :planted].T:
-        assert (found == (column[:, None] > 0.5)).all(axis=0).any()
-    rest = found - features @ np.linalg.lstsq(features, found.astype(float))[0]
+        assert (vectors == (column[:, None] > 0.5)).all(axis=0).any()
+    rest = vectors - features @ np.linalg.lstsq(features, vectors.astype(float))[0]
     assert np.abs(rest).max() < 1e-6, "and nothing else is returned"
 
 
@@ -79,9 +79,9 @@ def test_theorem_5_the_literal_minimum_is_within_one_plus_epsilon(rows):
         rng = np.random.default_rng(seed)
         basis = np.linalg.qr(rng.standard_normal((rows, 3)))[0]
         least = distance(basis, every, "literal").min()
-        found = close_vectors(basis, rng=rng, select="literal").scores[0]
-        assert found >= least - 1e-12
-        within.append(found <= 1.5 * least + 1e-12)
+        score = close_vectors(basis, rng=rng, select="literal").scores[0]
+        assert score >= least - 1e-12
+        within.append(score <= 1.5 * least + 1e-12)
     assert np.mean(within) > 0.8
 
 
@@ -91,5 +91,5 @@ def test_theorem_5_enough_rows_give_the_exact_minimum():
     basis = np.linalg.qr(rng.standard_normal((9, 2)))[0]
     every = np.array(list(product([False, True], repeat=9))[1:]).T
     for select in ("literal", "normalised"):
-        found = close_vectors(basis, rng=rng, select=select, sampled=9, repeats=1)
-        assert found.scores[0] == pytest.approx(distance(basis, every, select).min())
+        result = close_vectors(basis, rng=rng, select=select, sampled=9, repeats=1)
+        assert result.scores[0] == pytest.approx(distance(basis, every, select).min())

@@ -40,8 +40,8 @@ def make_task(parties: int, own: bool = True) -> Task:
 
 def trained(task: Task, bottom: str = "linear", width: int = 8, defences=()) -> cl.Run:
     recipe = cl.Recipe(epochs=2, batch_size=50, lr=0.05)
-    made = {"bottoms": named.bottom(bottom), "top": named.top("relu-mlp:hidden=8"), "width": width}
-    return cl.train(task, cut=SecureSum(), recipe=recipe, keep="none", defences=defences, **made)
+    models = {"bottoms": named.bottom(bottom), "top": named.top("relu-mlp:hidden=8"), "width": width}
+    return cl.train(task, cut=SecureSum(), recipe=recipe, keep="none", defences=defences, **models)
 
 
 def all_rows(run: cl.Run, victim: str = "shop") -> cl.View:
@@ -109,13 +109,13 @@ def test_a_deeper_bottom_of_the_attacker_puts_in_what_enters_its_last_layer():
     """Its hidden layer is known to it, and the others' layers are linear: nothing is gained."""
     task = make_task(2)
     linear, deep = named.bottom("linear"), named.bottom("mlp:hidden=6")
-    made = {"top": named.top("relu-mlp:hidden=8"), "width": 12}
+    models = {"top": named.top("relu-mlp:hidden=8"), "width": 12}
     recipe = cl.Recipe(epochs=1, batch_size=50, lr=0.05)
 
     def bottoms(features, width):
         return (deep if features.values.shape[1] == COLUMNS["bank"][0] else linear)(features, width)
 
-    run = cl.train(task, bottoms=bottoms, cut=SecureSum(), recipe=recipe, keep="none", **made)
+    run = cl.train(task, bottoms=bottoms, cut=SecureSum(), recipe=recipe, keep="none", **models)
     view = all_rows(run)
     rows, _, own = messages(view, "each")
     layers = run.session.label_party.bottom.bottom.layers

@@ -1,1 +1,1 @@
-"""Each prints a ratio. A package, so that none that a library brings along (Opacus does) is taken for it."""
+"""Each prints a ratio. A package, so that a library's own `benchmarks` (Opacus has one) is not imported instead."""

@@ -62,7 +62,7 @@ class Zeros(Defence):
 
 
 def cases() -> dict[str, list[Defence]]:
-    """Every case, those that were in the running first."""
+    """Every case; those that stayed in the running come first."""
     d = cl.defences
     return {
         "none": [],

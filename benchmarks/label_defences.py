@@ -105,7 +105,7 @@ def attacks(classes: int) -> dict[str, Attack]:
 
 
 def make_run(task: Task, defences: list[Defence], seed: int) -> Run:
-    """Train, and keep what the attacker is to see."""
+    """Train, and keep what the attacker sees."""
     _, epochs, rate = TASKS[task.name]
     steps = -(-len(task.train) // BATCH)
     kept = {*range(steps), *range((epochs - SEEN + 1) * steps, epochs * steps)}

@@ -16,7 +16,7 @@ from torch import Tensor
 from cutlayer.attack import Guess
 from cutlayer.data.task import Task
 
-MANY = 100  # columns, of which trees alone are taught: for speed
+MANY = 100  # columns from which on only trees are trained, for speed
 
 
 def denoised(task: Task, guess: Guess, known: Tensor) -> float:

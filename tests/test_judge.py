@@ -1,4 +1,4 @@
-"""Scoring: the truth is read in one place, hints are exactly what was asked, baselines are strong."""
+"""Scoring: the truth is read in one place, hints are exactly what was asked for, baselines are strong."""
 
 from dataclasses import replace
 

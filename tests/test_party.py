@@ -8,7 +8,7 @@ from tests.helpers.small_task import bottom, make_task, top
 
 
 class Marked(cl.Defence):
-    """Replace whatever leaves at one place by a constant, which nothing else would send."""
+    """Replace what leaves at one place by a constant, which nothing else would send."""
 
     def __init__(self, place, mark):
         self.place, self.mark = place, mark

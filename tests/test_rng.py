@@ -12,7 +12,7 @@ def draws(seed, *names):
 
 
 def test_seeds_that_differ_beyond_32_bits_give_other_numbers():
-    """torch keeps 32 bits of a seed: whoever sees noise could try them all."""
+    """torch keeps 32 bits of a seed: an attacker that sees noise could try them all."""
     seed = ONE
     assert torch.equal(*(torch.randn(4, generator=torch.Generator().manual_seed(s)) for s in (7, 7 + 2**40)))
     for bit in (33, 64, 200):

@@ -10,7 +10,7 @@ from tests.helpers.toy import FEATURE, OTHER, rng
 
 
 def missing(view, bits, **settings) -> int:
-    """How many of some columns were not found, up to complement."""
+    """How many of the given columns were not found, up to complement."""
     guess = BinarySearch(**settings).run(view, rng())
     assert guess.form is Form.COLUMNS and guess.values.dtype == torch.bool
     at = torch.stack([bits[row] for row in guess.rows.tolist()])

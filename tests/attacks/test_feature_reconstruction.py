@@ -1,4 +1,4 @@
-"""Reconstruction of features: better than the mean row where columns are told by what the attacker saw."""
+"""Reconstruction of features: better than the mean row where what the attacker saw determines the columns."""
 
 import torch
 
@@ -16,7 +16,7 @@ def test_it_answers_with_rows_of_the_victims_shape():
 
 
 def test_columns_that_follow_from_own_columns_are_found():
-    """The victim's rows are made a linear function of the attacker's: then records hold them."""
+    """The victim's rows become a linear function of the attacker's, so records contain them."""
     toy, attack = world(3), FeatureReconstruction(shadow=80, runs=2, rounds=30)
     view = toy.view_for(attack)
     linear = toy.features[FEATURE][:, :5] * 2 - 1

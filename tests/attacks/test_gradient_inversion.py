@@ -66,14 +66,14 @@ def test_passports_mislead_it_and_so_does_noise(undefended):
 
 
 def test_random_signs_do_not_mislead_it():
-    """A single row has nobody to be mixed with, and signs are searched for like the rest."""
+    """A single row has no other to be mixed with, and signs are searched for like the rest."""
     run = digits(defences=[cl.defences.Instahide(k=2)])
     (finding,) = attack_run(run, [GradientInversion(method="cosine", messages=1, steps=300, restarts=1)])
     assert finding.value < 0.001 < finding.baseline, finding
 
 
 def test_every_start_guesses_other_means(monkeypatch):
-    """What differs between two draws from the same means is little beside what differs between guesses."""
+    """Two draws from the same means differ far less than two guesses do."""
     run = digits(
         method=Method.PRIVATE_BOTTOM, defences=[cl.defences.Passport(mean_range=50.0, where="bottom")], rounds=1
     )
@@ -90,7 +90,7 @@ def test_every_start_guesses_other_means(monkeypatch):
 
 
 def test_a_tenth_of_the_entries_is_enough(monkeypatch):
-    """Entries that were held back are zeros, which would mislead somebody who takes them for the gradient's."""
+    """Entries that were held back are zeros, which would mislead an attacker that takes them for gradients."""
     run = digits(defences=[cl.defences.Sparsification(share=0.1, on="update")])
     attack = GradientInversion(method="cosine", messages=1, steps=300, restarts=1)
     knowing = attack_run(run, [attack])[0].value
@@ -194,7 +194,7 @@ def test_the_end_with_the_least_objective_is_taken(undefended, monkeypatch):
 
 
 def test_passports_are_searched_for_where_they_are_to_be_fitted(monkeypatch):
-    """Beside the picture and gamma and beta nothing is free, since the label is known; and the gradient knows all."""
+    """Only the picture, gamma and beta are free, since the label is known; the gradient depends on all of them."""
     task, seen = cl.data.digits(parties=1, label_party="server"), {}
 
     def search(self, gradient, start, wanted, least):

@@ -20,7 +20,7 @@ CODES = torch.tensor([[1.0, 1, 1, 1], [1, 1, -1, -1], [-1, -1, -1, 1]])
 
 
 def sent_view(sent, train, defence):
-    """A feature party's view of what it sent for rows 0, 1, 2, ... in two passes, the last of which counts."""
+    """A feature party's view of what it sent for rows 0, 1, 2, ... in two passes; the last one counts."""
     rows, transcript = torch.arange(len(sent)), Transcript()
     record(transcript, Kind.EMBEDDING, FEATURE, rows, -sent, 0, Phase.PREDICT)
     record(transcript, Kind.EMBEDDING, FEATURE, rows.flip(0), sent.flip(0), 1, Phase.PREDICT)

@@ -70,7 +70,7 @@ def test_the_attackers_own_channel_is_read():
     ("scores", "labels", "threshold"),
     [
         ([1.0, 4.0, 2.0, 3.0], [0, 1, 0, 1], 3.0),
-        ([1.0, 2.0, 2.0], [0, 0, 1], 2.0),  # the two at 2 cannot be parted: all from 2 on is right twice
+        ([1.0, 2.0, 2.0], [0, 0, 1], 2.0),  # the two at 2 cannot be separated: all from 2 on is right twice
         ([1.0, 2.0], [1, 0], 1.0),  # turned round: calling all positive, or none, is as good as it gets
         ([1.0, 2.0], [0, 0], float("inf")),
     ],

@@ -26,7 +26,7 @@ ATTACK = QueryFreeInversion(shadow=40)
 
 
 class Scale(nn.Module):
-    """One weight per column, and no way of its own to begin."""
+    """One weight per column, without an initialisation of its own."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Scale(nn.Module):
 
 
 def signs_view(form: nn.Module, sent: torch.Tensor, shadow: torch.Tensor, victim_rows: int):
-    """A label party whose top names the column that is largest; rows are told by theirs."""
+    """A label party whose top names the largest column of a row."""
     transcript, rows = Transcript(), torch.arange(victim_rows)
     record(transcript, Kind.EMBEDDING, FEATURE, rows, sent, phase=Phase.PREDICT)
     manifest = Manifest("toy", Roster(LABEL, (FEATURE,)), 3, rows[:0], rows, Recipe(), Concat())

@@ -1,4 +1,4 @@
-"""When to stop: by hand, with ties and with numbers that are none."""
+"""When to stop: by hand, with ties and with values that are not numbers."""
 
 from math import inf, nan
 

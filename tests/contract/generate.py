@@ -1,6 +1,6 @@
-"""Write what follows from the code and is read by others than Python: `python -m tests.contract.generate`.
+"""Write the files that are generated from the code and read by others than Python: `python -m tests.contract.generate`.
 
-Type checkers read an `__init__.pyi` beside each `__init__.py` that finds its names when they are asked for.
+Type checkers read an `__init__.pyi` next to each `__init__.py` that imports its names lazily.
 People read the layer table of the architecture page.
 """
 

@@ -131,7 +131,7 @@ def test_from_the_noise_of_a_bare_product_the_owner_recovers_every_row(crime):
 
 
 def test_a_fresh_zero_alone_does_not_help(crime):
-    """It hides c1, but adds so little noise that least squares see through: the flood is needed as well."""
+    """It hides c1, but adds so little noise that least squares see through it: the flood is needed as well."""
     secret, rows, operand, bare = crime
     cipher = copy_of(bare)
     context_of(40).evaluator.add_inplace(cipher, secret.public._encryptor.encrypt_zero())

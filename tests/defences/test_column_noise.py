@@ -27,7 +27,7 @@ def setting(role=Role.FEATURE_PARTY, seed=0):
 
 
 def make_task() -> Task:
-    """A fair bit that nothing else tells of, beside three numbers; the label depends on all."""
+    """A fair bit that no other column reveals, and three numbers; the label depends on all."""
     draws = rng(5)
     shop = torch.rand(ROWS, 4, generator=draws)
     shop[:, 0] = (shop[:, 0] > 0.5).float()

@@ -41,7 +41,7 @@ def test_only_the_feature_party_adds_it():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_published_penaltys_gradient_is_exactly_zero(seed):
-    """|v - h|_3 with the code in the graph: what comes through v is undone by what comes through h."""
+    """|v - h|_3 with the code in the graph: the gradient through v is cancelled by the one through h."""
     values = (3 * torch.randn(16, 4, generator=torch.Generator().manual_seed(seed))).requires_grad_()
     apart = torch.linalg.vector_norm(values - sign(values), ord=3)
     apart.backward()

@@ -76,7 +76,7 @@ def test_answers_stage_by_stage_by_replay():
 
 
 def test_a_waiting_row_gives_nothing_away():
-    """Whatever the labels of rows that wait, the same comes out, and the same numbers are drawn."""
+    """The labels of waiting rows change neither the output nor the random numbers drawn."""
     defence, rows = LabelDP(stages=2), torch.arange(50)
     labels, outputs, results = torch.arange(50) % 3, torch.randn(50, 3, generator=rng(1)), []
     for other in (0, 1):

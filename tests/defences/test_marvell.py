@@ -254,7 +254,7 @@ def test_one_versus_rest_draws_a_class_per_batch():
 
 
 def test_a_batch_of_1024_takes_little_time():
-    """Issue 8 asks for 1 ms. The best of several: other work on this machine only makes it slower."""
+    """At most 1 ms, by the best of several: other work on this machine only makes it slower."""
     rows, labels = batch(1024, d=16)
     took = []
     for _ in range(20):

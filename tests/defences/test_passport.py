@@ -125,7 +125,7 @@ def test_guesses_are_alike_unless_means_are_centred():
 
 
 def test_equation_8_a_guessed_passport_costs_its_distance():
-    """Definition 1: H = W x + W s. Who solves it with s' in place of s is off by s - s', whatever W is."""
+    """Definition 1: H = W x + W s. Solving it with s' in place of s is off by s - s' for any W."""
     layer = layer_of(nn.Linear(5, 5), mean_range=10.0, variance=1.0, bounded=False).double()
     layer.coder = nn.Identity()
     x = torch.rand(3, 5, generator=rng(1), dtype=torch.float64)

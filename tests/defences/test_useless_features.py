@@ -1,4 +1,4 @@
-"""Useless features: as many columns as told, drawn once per record, independent of all else."""
+"""Useless features: as many columns as set, drawn once per record, independent of everything else."""
 
 import pytest
 import scipy.sparse

@@ -1,1 +1,1 @@
-"""What tests share: small federations, made data, real processes, parsed pages. Nothing here is a test."""
+"""What tests share: small federations, made-up data, real processes, parsed pages. Nothing here is a test."""

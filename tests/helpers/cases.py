@@ -1,4 +1,4 @@
-"""A guess beside its truth, for tests of measures."""
+"""A guess and its truth, for tests of measures."""
 
 import torch
 
@@ -8,7 +8,7 @@ from cutlayer.metrics.measure import Case
 
 
 def case(form: Form, values: torch.Tensor, **facts: object) -> Case:
-    """An attacker without columns of its own that was told nothing; `facts` say the rest."""
+    """An attacker without columns of its own and without hints; `facts` set the rest."""
     about = {key: facts.pop(key) for key in ("groups", "wanted", "unordered") if key in facts}
     known: dict[str, object] = {
         "attacker": "shop",

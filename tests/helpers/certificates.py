@@ -33,7 +33,7 @@ def certificate_of(folder: Path) -> bytes:
 
 
 def assert_refused(call, *arguments, reason):
-    """The call is refused with a constant text, and for this reason in our own log; the error."""
+    """Check that the call is refused with a constant text and this reason in our own log; return the error."""
     with pytest.raises(ProtocolError) as caught:
         call(*arguments)
     assert str(caught.value) == REFUSED and reason in caught.value.reason

@@ -1,4 +1,4 @@
-"""What a peer could say otherwise: a packet with something changed."""
+"""Packets with something changed, as a peer could send them."""
 
 
 def change(packet, **changed):

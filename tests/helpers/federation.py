@@ -106,7 +106,7 @@ class Federation:
         return json.loads((self.kept(name) / "run.json").read_text())
 
     def step(self, name):
-        """The last step of which a party released something, by its ledger; -1 before the first."""
+        """The last step in which a party released something, by its ledger; -1 before the first."""
         path = self.kept(name) / "ledger.jsonl"
         if not path.exists():
             return -1
@@ -129,7 +129,7 @@ class Federation:
         assert not self.processes[name].ended, self.processes[name].stderr[-3000:]
 
     def steps_kept(self, name):
-        """Steps of which a party has a checkpoint."""
+        """The steps for which a party has a checkpoint."""
         paths = (self.kept(name) / "checkpoints").glob("step-*.safetensors")
         return sorted(int(path.stem.removeprefix("step-")) for path in paths)
 

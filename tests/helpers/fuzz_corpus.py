@@ -66,7 +66,7 @@ def _sent(message: Message, keys: Identity | None = None) -> bytes:
 
 @contextmanager
 def small_parts() -> Iterator[None]:
-    """Messages are parted every 64 bytes."""
+    """Messages are split every 64 bytes."""
     before, frame.PART = frame.PART, PART
     try:
         yield

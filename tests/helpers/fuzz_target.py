@@ -21,12 +21,12 @@ from cutlayer.net.wire.packet import Packet
 from tests.helpers.fuzz_corpus import MANIFEST, PARTIES, ROWS, RUN, SHAPES, small_parts, split
 
 SLOW = 5  # seconds for one input, after which it counts as a hang
-SPARE = 1 << 20  # bytes that an input may cost beside a multiple of its length
+SPARE = 1 << 20  # bytes that an input may cost on top of a multiple of its length
 
 
 @dataclass
 class Tally:
-    """What came of the inputs so far."""
+    """The results of the inputs so far."""
 
     inputs: int = 0
     frames: int = 0
@@ -81,7 +81,7 @@ class Target:
         self._weigh(len(data))
 
     def _deliver(self, mailbox: Mailbox, peer: str, parsed: Sequence[Packet]) -> list[int]:
-        """Let a link take frames; after one that it refuses, and at first, it starts afresh with whatever is next."""
+        """Let a link take frames; at first, and after a frame that it refuses, it starts afresh with the next."""
         link, stream, taken, fresh = mailbox.links[peer], 0, [], True
         for number, packet in enumerate(parsed):
             if fresh:
@@ -144,7 +144,7 @@ class Target:
                 link._outbox.get()
 
     def watch(self, data: bytes, trace: bool = False) -> None:
-        """Feed an input, and note whatever goes wrong with it."""
+        """Feed an input, and note what goes wrong with it."""
         tally, began = self.tally, time.perf_counter()
         signal.setitimer(signal.ITIMER_REAL, SLOW)
         if trace:

@@ -28,7 +28,7 @@ class Process:
 
     @property
     def stderr(self):
-        """All that it has said."""
+        """All its output so far."""
         return self.log.read_text() if self.log.exists() else ""
 
     @property
@@ -55,7 +55,7 @@ class Process:
         return self.code
 
     def wait_says(self, text, limit=LIMIT, since=0):
-        """Wait until it has said this (after so many characters); how many seconds that took."""
+        """Wait until this text appears in its output (after so many characters); return the seconds that took."""
         began = time.monotonic()
         wait_for(
             lambda: text in self.stderr[since:],
@@ -66,7 +66,7 @@ class Process:
 
 
 class ForkServer:
-    """One process that has imported cutlayer and forks a party whenever it is told to."""
+    """One process that has imported cutlayer and forks a party on request."""
 
     def __init__(self):
         command = [sys.executable, "-m", "tests.helpers.processes"]
@@ -90,7 +90,7 @@ class ForkServer:
 
 
 def _run(job):
-    """A forked party: its words to a file, then the command line."""
+    """A forked party: redirect its output to a file, then run the command line."""
     out = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     os.dup2(out, 2)
     os.dup2(out, 1)

@@ -1,4 +1,4 @@
-"""Every object that another leads to, and whether a secret is among them."""
+"""Every object reachable from another, and whether a secret is among them."""
 
 import gc
 import types

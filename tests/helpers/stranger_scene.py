@@ -78,7 +78,7 @@ class Scene:
             time.sleep(0.005)
 
     def goes_on(self, more: int = 3) -> bool:
-        """Whether the honest parties exchange some more words soon."""
+        """Whether the honest parties soon exchange more words."""
         wanted = self.exchanges + more
         with suppress(AssertionError):
             wait_for(lambda: self.exchanges >= wanted, SECONDS)

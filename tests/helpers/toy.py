@@ -49,7 +49,7 @@ class World:
     begun: tuple[Mapping[str, nn.Module], nn.Module]  # bottoms and top before training
 
     def view(self, party: str, asks: Asks | None = None, victim: str = "") -> View:
-        """What a party saw, holds and was told."""
+        """What a party saw, its own data and its hints."""
         is_label = party == LABEL
         own = Own(
             self.features.get(party),
@@ -62,13 +62,13 @@ class World:
         return replace(view, hints=self.hints(asks or Asks(), party), victim=victim)
 
     def view_for(self, attack: Attack) -> View:
-        """The view on which an attack is to be run."""
+        """The view for an attack."""
         party = LABEL if attack.by is Role.LABEL_PARTY else FEATURE
         victim = (OTHER if party == FEATURE else FEATURE) if attack.target is Target.FEATURES else LABEL
         return self.view(party, attack.asks, victim)
 
     def hints(self, asks: Asks, party: str) -> Hints:
-        """Grant what is asked: labels as even over classes as can be."""
+        """Grant what is asked: labels as even over classes as possible."""
         others = [name for name in self.manifest.roster.order if name != party]
         train = self.manifest.train
         known = train[: asks.features]

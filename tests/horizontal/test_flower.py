@@ -137,7 +137,7 @@ def test_a_client_keeps_its_own_bottom_and_the_last_top(run, tmp_path):
 
 
 def test_without_a_seed_a_client_draws_one_that_nobody_knows(run):
-    """The plan's seed is known to all, so whatever is private must not come of it."""
+    """Everybody knows the plan's seed, so nothing private may derive from it."""
     tops = [run(method=Method.PRIVATE_BOTTOM, config={})[0] for _ in range(2)]
     known = federate(TASK, clients=2, rounds=2, recipe=RECIPE, method=Method.PRIVATE_BOTTOM).server.weights
     assert not torch.equal(*tops) and not torch.equal(tops[0], known)

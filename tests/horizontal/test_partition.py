@@ -18,7 +18,7 @@ def test_every_row_goes_to_one_client(clients, rows, alpha, seed):
     try:
         mixed = dirichlet(numbers, labels, clients, alpha, rng(seed))
     except DataError:
-        mixed = even  # too few rows for so uneven a draw; said so
+        mixed = even  # too few rows for so uneven a draw: refused
     for parts in (even, mixed):
         assert torch.equal(torch.cat(parts).sort().values, numbers)
         assert all(len(part) for part in parts)

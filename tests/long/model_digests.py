@@ -72,7 +72,7 @@ def call(folder: Path, words: str) -> None:
 
 
 def digests(run: Path) -> dict[str, str]:
-    """What run.json says of the models."""
+    """The digests of the models in run.json."""
     models: dict[str, str] = json.loads((run / "run.json").read_text())["models"]
     return models
 
@@ -87,7 +87,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def write_table(path: Path) -> None:
-    """A made table of 300 people."""
+    """A made-up table of 300 people."""
     rng = random.Random(0)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -142,7 +142,7 @@ def deployed(folder: Path, name: str, run: str) -> dict[str, str]:
 def all_digests(folder: Path, only: list[str]) -> dict[str, dict[str, str]]:
     """Every configuration, with the sha256 of each of its models."""
     write_table(folder / "table.csv")
-    first = "party2"  # of digits, who holds no labels
+    first = "party2"  # the party of digits without labels
     jobs: dict[str, Callable[[], dict[str, str]]] = {}
     for name, words in TRAINED.items():
         out = name.replace(" ", "-")

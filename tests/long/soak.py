@@ -145,7 +145,7 @@ def _fault(federation: Any, title: str, number: int, kind: str, victim: str, rng
 
 
 def _wait_training(federation: Any, victim: str) -> None:
-    """Wait until a party goes on training, from wherever it stands."""
+    """Wait until a party continues its training."""
     before, end = federation.step(victim), time.monotonic() + 120
     while federation.step(victim) <= max(before, 0) and time.monotonic() < end:
         if federation.processes[victim].ended:

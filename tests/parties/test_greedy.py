@@ -1,4 +1,4 @@
-"""A greedy party's steps, by hand; honest parties, checkpoints and run folders beside it."""
+"""A greedy party's steps, by hand; honest parties, checkpoints and run folders next to it."""
 
 import pytest
 import torch

@@ -21,7 +21,7 @@ from tests.helpers.hostile_record import evil_record
 
 
 def program(name):
-    """A program of Debian's; where it is missing these tests are skipped, unless somebody promised that it is there."""
+    """A program of Debian's; where it is missing these tests are skipped, unless the environment promises it."""
     path = shutil.which(name)
     if path is None:
         lacking = f"Expected {name} on the path; install it with: apt-get install chromium chromium-driver"

@@ -1,4 +1,4 @@
-"""How a process leaves the others: nobody goes unheard, and nobody who was told is missed."""
+"""How a process leaves the others: nobody leaves without a word, and nobody waits for a party that said goodbye."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Presence: who is missing is said at once, to all, and waited for as long as the user allows."""
+"""Presence: a missing party is reported to all at once, and waited for as long as the user allows."""
 
 import math
 

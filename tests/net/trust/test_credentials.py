@@ -34,7 +34,7 @@ def folders(authority):
 
 @pytest.fixture(scope="module")
 def port(folders):
-    """The bank listens and answers with the name of whoever calls."""
+    """The bank listens and answers with the name of its caller."""
     bank = Identity.load(folders["bank"])
 
     def who(_, context):

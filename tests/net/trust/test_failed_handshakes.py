@@ -1,4 +1,4 @@
-"""Who fails a handshake is known by what the kernel says of its connection."""
+"""The peer of a failed handshake is read from what the kernel reports about the connection."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Certificates that a peer may show: whatever is not a party's is refused, always with the same words."""
+"""Certificates that a peer may show: any that is not a party's is refused, always with the same words."""
 
 import pytest
 from cryptography import x509

@@ -55,7 +55,7 @@ def test_the_corpus_is_valid(target, corpus):
     for data in corpus:
         before = target.tally.malformed
         target.feed(data)
-        # a key without a signature is for the label party to hand on, and `refused` is for the dialer alone
+        # a key without a signature is the label party's to hand on, and `refused` is for the dialer alone
         assert target.tally.malformed == before or b"refused" in data
     assert len(corpus) > 90
 
@@ -245,7 +245,7 @@ def test_parts_come_in_order_and_of_one_message():
 
 
 def test_a_signature_covers_all_that_the_receiver_goes_by(target):
-    """The label party hands a key on; whatever it changes, the receiver notices."""
+    """The label party hands a key on; the receiver notices any change."""
     (mailbox, peer), keys = target.mailboxes[1], target.keys["shop"]
     message = Message(
         Batch(0, Phase.ALIGN, torch.arange(0)), "shop", "cafe", Kind.SETUP, torch.arange(32, dtype=torch.uint8)

@@ -40,7 +40,7 @@ class Pair:
         self.open = False
 
     def attach(self):
-        """What two processes do that meet again: each says what it has seen."""
+        """What two processes do when they meet again: each says what it has seen."""
         seen = [end.link.seen for end in self.ends]
         for end, other in zip(self.ends, reversed(seen), strict=True):
             end.stream = end.link.attach(other)
@@ -211,7 +211,7 @@ def test_draining_ends_with_the_last_confirmation_or_with_the_stream(end):
 
 
 def test_a_frame_is_never_overtaken_by_one_of_a_newer_stream():
-    """The reader of an old stream is held in the midst of its delivery while a new stream is attached."""
+    """The reader of an old stream is held in the middle of its delivery while a new stream is attached."""
     got, entered, go_on = [], threading.Event(), threading.Event()
 
     def deliver(peer, packet):
@@ -236,7 +236,7 @@ def test_a_frame_is_never_overtaken_by_one_of_a_newer_stream():
 
 
 def test_senders_in_many_threads_lose_nothing():
-    """What the label party hands on is sent by other threads than its own."""
+    """What the label party hands on is sent by threads other than its own."""
     link, count = Link("peer", lambda peer, frame: None), 200
     stream = link.attach(0)
     threads = [threading.Thread(target=lambda: [link.send(1, note("x")) for _ in range(count)]) for _ in range(4)]

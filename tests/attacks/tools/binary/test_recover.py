@@ -56,7 +56,7 @@ def test_with_few_rows_and_no_two_valued_column_nothing_is_made_up():
 
 
 def test_discrete_columns_fill_the_relations_and_are_searched(monkeypatch):
-    """A one-hot group too large to list, beside integers: all its levels are found, and nothing is certified."""
+    """A one-hot group too large to list, next to integers: all its levels are found, and nothing is certified."""
     rng = np.random.default_rng(0)
     level = rng.permutation(np.arange(3000) % 24)
     one_hot = (level[:, None] == np.arange(24)).astype(float)

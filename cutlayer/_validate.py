@@ -55,9 +55,13 @@ def one_of(name: str, value: str, allowed: Iterable[str]) -> None:
     """Refuse a word that is not in a closed set, and suggest the nearest."""
     known = list(allowed)
     if value not in known:
-        near = get_close_matches(value, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"Unknown {name} {value!r}: expected one of {', '.join(known)}.{hint}")
+        raise ConfigError(f"Unknown {name} {value!r}: expected one of {', '.join(known)}.{suggestion(value, known)}")
+
+
+def suggestion(value: str, known: Iterable[str]) -> str:
+    """Ask for the nearest of the words that are known, if one is near."""
+    near = get_close_matches(value, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def instance(name: str, value: object, kind: type[T], example: str) -> T:

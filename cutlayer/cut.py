@@ -80,6 +80,7 @@ class Cut:
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
+    partners: ClassVar[tuple[str, ...]] = ()  # defences that a deep audit tries beside it
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Called once at each party, on a copy of the cut that is its own: return the bottom to run instead."""

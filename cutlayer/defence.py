@@ -98,6 +98,7 @@ class Defence:
     """The identity: every hook returns its input."""
 
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
+    partners: ClassVar[tuple[str, ...]] = ()  # defences that a deep audit tries beside it
 
     @property
     def clients(self) -> bool:

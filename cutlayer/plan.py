@@ -105,6 +105,9 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
         if name not in task.feature_parties:
             names = ", ".join(task.feature_parties)
             raise ConfigError(f"Expected {name!r}, a {kind.__name__}, to be a feature party, one of {names}.")
+    if isinstance(plan.bottoms, Mapping) and (strangers := sorted(set(plan.bottoms) - set(task.features))):
+        names = ", ".join(task.features)
+        raise ConfigError(f"Expected bottoms of parties with columns, one of {names}, got {', '.join(strangers)}.")
     parts = {name: part_of(name, features, facts, plan) for name, features in task.features.items()}
     shapes = {name: part.shape for name, part in parts.items()}
     labels = training_labels(task.labels, task.goal, task.train)

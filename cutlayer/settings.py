@@ -179,6 +179,10 @@ def _spell(model: Bottoms | Top) -> str:
 def read_defences(spellings: Sequence[str]) -> tuple[Defence, ...]:
     """Read defences in order; several may be joined by +, and `none` adds nothing."""
     each = [part for spelling in spellings for part in spelling.split("+")]
+    cuts = find(cutlayer.cuts, Cut)
+    for part in each:
+        if part.partition(":")[0] in cuts:
+            raise ConfigError(f"{part} is a cut, not a defence: choose it with --cut {part}.")
     return tuple(parse(part, cutlayer.defences, Defence, "defence") for part in each if part != "none")
 
 
@@ -201,9 +205,10 @@ def read_kind(name: str) -> type[FeatureParty]:
 
 def read_schedule(spelling: str) -> Constant:
     """Read how the learning rate changes over the epochs."""
-    if spelling == kebab(Constant.__name__):
-        return Constant()
-    return parse(spelling, cutlayer.recipe, Constant, "schedule")
+    name, constant = spelling.partition(":")[0], kebab(Constant.__name__)
+    if "." not in name:
+        one_of("schedule", name, [constant, *find(cutlayer.recipe, Constant)])
+    return Constant() if name == constant else parse(spelling, cutlayer.recipe, Constant, "schedule")
 
 
 def read_bottoms(spellings: Sequence[str]) -> dict[str, object]:

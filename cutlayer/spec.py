@@ -12,7 +12,7 @@ from enum import Enum
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cutlayer._validate import one_of
+from cutlayer._validate import one_of, suggestion
 from cutlayer.errors import ConfigError
 
 T = TypeVar("T")
@@ -101,7 +101,8 @@ def settings(text: str, function: Callable[..., object], what: str) -> dict[str,
             raise ConfigError(f"Expected {what} settings as key=value, got {part!r}.")
         if key not in allowed:
             options = f"one of {', '.join(allowed)}" if allowed else "none"
-            raise ConfigError(f"Unknown setting {key!r} of {what}: expected {options}.")
+            hint = suggestion(key, allowed)
+            raise ConfigError(f"Unknown setting {key!r} of {what}: expected {options}.{hint}")
         values[key] = _read(value.strip(), hints[key], f"{key} of {what}")
     return values
 

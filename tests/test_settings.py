@@ -175,3 +175,29 @@ def test_a_setup_replaces_cut_and_defences():
 def test_a_deployment_refuses_what_only_a_simulation_can(key, value):
     with pytest.raises(ConfigError, match=f"Expected no {key} in .run."):
         manifest_of({"parties": ["a", "b"], "label_party": "a", key: value})
+
+
+def test_a_bottom_of_nobody_is_refused():
+    with pytest.raises(ConfigError, match="one of party1, party2, got partX"):
+        cl.train(cl.data.wine(), settings=Settings(bottoms={"partX": "linear"}, epochs=1, batch_size=32))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"schedule": "foo"}, "Unknown schedule 'foo': expected one of constant, "),
+        ({"defences": ("hash:bit=3",)}, "Did you mean 'bits'"),
+        ({"defences": ("secure-sum",)}, "secure-sum is a cut, not a defence: choose it with --cut secure-sum"),
+        ({"defences": ("max-norm:scale=3",)}, "expected none"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_to_do(words, message):
+    with pytest.raises(ConfigError, match=message):
+        Settings(**words).plan()
+
+
+def test_an_audit_says_that_it_leaves_the_defences_of_a_run_out(tmp_path, capsys):
+    by_train(tmp_path)
+    audit = ["audit", "--data", "wine", "--settings", str(tmp_path / "run"), "--attack", "norm-score"]
+    assert main([*audit, "--save-study", str(tmp_path / "study.toml")]) == 0
+    assert "the defences in --settings are left out" in capsys.readouterr().err

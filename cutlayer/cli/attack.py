@@ -73,10 +73,12 @@ def attack(
         for finding in done
     ]
     columns = ["attack", "who on what", "result (95% interval)", "baseline", "knows"]
-    show.table(f"attacks on {run}", columns, lines)
+    if lines:
+        show.table(f"attacks on {run}", columns, lines)
     for finding in findings:
         if finding.detail:
             typer.echo(f"{finding.attack} on {finding.victim}: {finding.detail}")
         if finding.status is not Status.DONE:
             typer.echo(f"{finding.attack} {finding.status}: {finding.reason}")
-    typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")
+    if lines:
+        typer.echo("baseline: the best guess with the same rows and hints, without what crossed the cut")

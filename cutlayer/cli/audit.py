@@ -81,6 +81,10 @@ def audit(
     if workers is not None:
         at_least("workers", workers, 1)
     matrix = {"defences": tuple(defence or ()), "attacks": tuple(attack or ()), "valid": valid}
+    if words.pop("defences", None):
+        typer.echo(
+            "note: the defences in --settings are left out; an audit tries those of --depth or --defence.", err=True
+        )
     study = _study(what, data, table, depth, matrix, seeds, words)
     if save_study is not None:
         write_text(save_study, study.to_toml(save_study.parent))

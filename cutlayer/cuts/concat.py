@@ -1,5 +1,7 @@
 """Concat: embeddings stand side by side."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,8 @@ class Concat(Cut):
     Does not hide: whatever embeddings and gradients say.
     Paper: split learning (SplitNN); HashVFL uses it too.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ()  # it protects nothing: an audit has nothing to try
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """Widths (or channels) add up; what follows them must be the same."""

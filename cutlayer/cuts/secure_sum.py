@@ -1,7 +1,7 @@
 """Secure sum: embeddings are added under masks, and the label party opens their sum."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -59,6 +59,9 @@ class SecureSum(Sum):
     Specification: sfa, sections 2 to 4 and 9.
     Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ("",)
+    partners: ClassVar[tuple[str, ...]] = ("column-noise",)
 
     def __init__(
         self,

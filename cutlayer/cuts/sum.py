@@ -1,5 +1,7 @@
 """Sum: embeddings are added, in the open."""
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from cutlayer.cut import Cut, Shape
@@ -14,6 +16,8 @@ class Sum(Cut):
     Does not hide: whatever embeddings and gradients say.
     Paper: none; FedAdOb and binary reconstruction use it.
     """
+
+    strengths: ClassVar[tuple[str, ...]] = ()  # it protects nothing: an audit has nothing to try
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """All parties must send the same shape."""

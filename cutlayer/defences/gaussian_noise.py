@@ -32,6 +32,7 @@ class GaussianNoise(Defence):
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("std=0.1", "std=0.5", "std=1.0")
+    partners: ClassVar[tuple[str, ...]] = ("label-dp",)
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ class Hash(Defence):
     """
 
     strengths: ClassVar[tuple[str, ...]] = ("bits=16", "bits=8", "bits=4")
+    partners: ClassVar[tuple[str, ...]] = ("max-norm",)
 
     def __init__(
         self,

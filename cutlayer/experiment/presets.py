@@ -1,7 +1,8 @@
 """Presets: which defences, strengths, attacks and seeds an audit tries when the user names none.
 
 Nothing is listed here by name: every class that lies in defences/, cuts/ and attacks/ takes part, with the settings
-that it says itself are worth trying (`strengths`, from weak to strong). One that comes later joins by being there.
+that it says itself are worth trying (`strengths`, from weak to strong), and in a deep audit together with the
+`partners` that it names. One that comes later joins by being there.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,6 @@ import cutlayer.defences
 from cutlayer._validate import one_of
 from cutlayer.attack import Attack
 from cutlayer.cut import Cut
-from cutlayer.cuts.concat import Concat
-from cutlayer.cuts.sum import Sum
 from cutlayer.defence import Defence
 from cutlayer.spec import find
 
@@ -29,8 +28,6 @@ class Depth(StrEnum):
 
 
 SEEDS = {Depth.QUICK: (0,), Depth.STANDARD: (0, 1), Depth.DEEP: (0, 1, 2, 3, 4)}
-OPEN = (Concat, Sum)  # cuts that protect nothing
-PAIRS = ("hash+max-norm", "gaussian-noise+label-dp", "secure-sum+column-noise")  # tried together, in a deep audit
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,12 @@ def preset(word: str) -> Preset:
     kinds: dict[str, type[Defence] | type[Cut]] = {**find(cutlayer.defences, Defence), **find(cutlayer.cuts, Cut)}
     setups = ["none"]
     for name, kind in kinds.items():
-        if kind not in OPEN:
-            setups += _spelled(name, _strengths(kind.strengths, depth))
+        setups += _spelled(name, _strengths(kind.strengths, depth))
+    pairs = [f"{name}+{partner}" for name, kind in kinds.items() for partner in kind.partners]
     attacks = []
     for name, attack in find(cutlayer.attacks, Attack).items():
         attacks += _spelled(name, attack.settings[:1] if depth is Depth.QUICK else attack.settings)
-    return Preset((*setups, *(PAIRS if depth is Depth.DEEP else ())), tuple(attacks), SEEDS[depth])
+    return Preset((*setups, *(pairs if depth is Depth.DEEP else ())), tuple(attacks), SEEDS[depth])
 
 
 def _strengths(strengths: Sequence[str], depth: Depth) -> Sequence[str]:

@@ -27,7 +27,7 @@ TABLE = (
 
 
 #: Words of training that a study says otherwise: its setups hold defences and cuts, and it has several seeds.
-ELSEWHERE = ("defences", "seed", "kinds", "lookahead")
+ELSEWHERE = ("defences", "seed", "lookahead")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,8 @@ class Study:
             given = getattr(self, key)
             if len(set(given)) != len(given):
                 raise ConfigError(f"Expected every one of the {key} once, got a repeat.")
+        if self.training.lookahead:
+            raise ConfigError("Expected no lookahead in a study: parties of one process have nobody to wait for.")
         for key in self.table:
             one_of("key in [table]", key, TABLE)
         read_attacks(self.attacks)

@@ -64,10 +64,10 @@ def blocks(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
             bases = [known[setup][name].baseline for setup in setups if name in known[setup]]
             rows.append([name, sum(bases) / len(bases), *(_entry(known[setup].get(name)) for setup in setups)])
         head = ["column", "baseline, mean", *setups]
-        first = line[0]
+        first = next(cell for cell in line if cell.setup in known)  # others may not apply, and have no measure
         what = f"{first.metric} per column ({first.measure.direction})"
         caption = f"{first.attack}: {first.about}. {what}, and the way to perfect."
-        tables.append(Table(caption, head, rows, [line[0].target] * len(rows)))
+        tables.append(Table(caption, head, rows, [first.target] * len(rows)))
     return [Text("The most exposed columns of the first setup come first."), *tables] if tables else []
 
 

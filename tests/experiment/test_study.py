@@ -89,8 +89,8 @@ def test_presets_hold_all_that_lies_in_the_folders(depth):
     names = {part.partition(":")[0] for setup in chosen.defences for part in setup.split("+")}
     kinds = {**find(cutlayer.defences, Defence), **find(cutlayer.cuts, Cut)}
     quiet = {name for name, kind in kinds.items() if not kind.strengths}
-    assert names == {"none", *kinds} - {"concat", "sum"} - quiet
-    assert quiet == {"abnormal-codes", "encrypted-layer"}
+    assert names == {"none", *kinds} - quiet
+    assert quiet == {"abnormal-codes", "concat", "encrypted-layer", "sum"}
     assert {attack.partition(":")[0] for attack in chosen.attacks} == set(find(cutlayer.attacks, Attack))
     make(defences=chosen.defences, attacks=chosen.attacks)  # every spelling reads
 
@@ -102,3 +102,17 @@ def test_depths_grow():
     assert len(quick.defences) >= 6 and len(quick.attacks) >= 6
     with pytest.raises(ConfigError, match="Unknown depth"):
         preset("profound")
+
+
+def test_a_deep_audit_tries_partners_together():
+    pairs = {setup for setup in preset(Depth.DEEP).defences if "+" in setup}
+    assert pairs == {"hash+max-norm", "gaussian-noise+label-dp", "secure-sum+column-noise"}
+    assert not any("+" in setup for setup in preset(Depth.STANDARD).defences)
+
+
+def test_a_study_keeps_cheating_parties_and_refuses_look_ahead(tmp_path):
+    greedy = make(training=Settings(kinds={"party2": "greedy-party"}))
+    (tmp_path / "study.toml").write_text(greedy.to_toml(tmp_path))
+    assert read_study(tmp_path / "study.toml").plan("none", 0).parties.keys() == {"party2"}
+    with pytest.raises(ConfigError, match="no lookahead in a study"):
+        make(training=Settings(lookahead=2))

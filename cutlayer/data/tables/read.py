@@ -123,7 +123,8 @@ def _name_all(header: list[str], notes: list[str] | None) -> list[str]:
     unnamed = [name for name, given in zip(names, header, strict=True) if not given.strip()]
     if notes is not None and unnamed:
         those = "A column has no name and is" if len(unnamed) == 1 else f"{len(unnamed)} columns have no name and are"
-        notes.append(f"{those} called by position: {_few(unnamed)}; leave out what only counts the rows.")
+        count = f"if it only counts the rows, leave it out with --without {unnamed[0]}"
+        notes.append(f"{those} called by position: {_few(unnamed)}; {count}.")
     return names
 
 

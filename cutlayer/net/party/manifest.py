@@ -89,5 +89,5 @@ def manifest_of(section: Mapping[str, object]) -> RunManifest:
         one_of("key in [run]", key, [f.name for f in fields(RunManifest)])
     for key in ("parties", "label_party"):
         if key not in section:
-            raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example`.")
+            raise ConfigError(f"Expected {key} in [run], found none; see `cutlayer party --example label`.")
     return read_words(RunManifest, section, lambda key: " in [run]")

@@ -82,7 +82,9 @@ def read_file(path: Path) -> PartyFile:
     try:
         content = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
-        raise ConfigError(f"Expected a party's file at {path}, found none; see `cutlayer party --example`.") from error
+        raise ConfigError(
+            f"Expected a party's file at {path}, found none; see `cutlayer party --example label`."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"Expected TOML in {path}, got something else: {error}.") from error
     for section, values in content.items():

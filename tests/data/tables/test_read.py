@@ -115,7 +115,8 @@ def test_a_column_without_a_name_is_called_by_its_position(write):
     task = table(pandas, label="default", parties={"bank": ["column1"], "shop": ["visits", "column5"]})
     assert [c.name for features in task.features.values() for c in features.columns] == ["column1", "visits", "column5"]
     assert task.notes[0] == (
-        "2 columns have no name and are called by position: 'column1', 'column5'; leave out what only counts the rows."
+        "2 columns have no name and are called by position: 'column1', 'column5'; "
+        "if it only counts the rows, leave it out with --without column1."
     )
     index = table(pandas, label="default", without=["column1", "column5"])
     assert {c.source or c.name for features in index.features.values() for c in features.columns} == {"visits", "city"}

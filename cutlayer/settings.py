@@ -1,7 +1,9 @@
 """Settings: how to train, in words. The one way from words to a Plan.
 
 The command line, a study, a party's file, a paper's tables and a run.json all hold the same words and read them here,
-so that whatever one of them can train, all of them can.
+so that models, cut, defences and recipe mean the same in all of them. Not every word makes sense everywhere: a deployed
+party refuses `patience` and `kinds`, `lookahead` is for a network, and horizontal learning, outside papers, takes a
+Plan in Python.
 """
 
 import json

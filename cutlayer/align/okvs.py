@@ -1,9 +1,10 @@
 """An oblivious key-value store: a table that gives every key its value, and nothing to anyone without the keys.
 
 A key's value is the XOR of three slots, one in each third of the table, and of those of 128 *dense* slots that a mask
-of 128 bits chooses; slots and mask come from a hash of key and salt. To fill the table, keys are peeled: one that is
-alone in a slot can wait, because that slot can give it any value; it goes, which leaves others alone. At 1.3 slots a
-key nearly all go; those that stay are solved by elimination over the dense slots. Slots that no key needs are random.
+of 128 bits chooses; slots and mask come from a hash of key and salt. To fill the table, keys are peeled: a key that
+is alone in a slot is set aside, since that slot can give it any value; this may leave other keys alone in theirs. At
+1.3 slots per key nearly all are set aside; those that stay are solved by elimination over the dense slots. Slots that
+no key needs are random.
 
 Oblivious: if the values are uniform, so is the whole table, whatever the keys are, because values and free slots map
 one to one onto tables. This holds up to the chance that a set of keys cannot be solved and another salt is drawn, which

@@ -26,7 +26,8 @@ TABLE = (
 )
 
 
-#: Words of training that a study says otherwise: its setups hold defences and cuts, and it has several seeds.
+#: Training settings that a study expresses differently (its setups hold the defences, and it has several seeds), or
+#: refuses (`lookahead`).
 ELSEWHERE = ("defences", "seed", "lookahead")
 
 

@@ -6,7 +6,7 @@ from cutlayer.finding import Form
 from cutlayer.metrics.measure import Measure
 from cutlayer.spec import find
 
-MEASURES = {found.form: found() for found in find(sys.modules[__name__], Measure).values()}
+MEASURES = {measure.form: measure() for measure in find(sys.modules[__name__], Measure).values()}
 NAMED = {measure.metric: measure for measure in MEASURES.values()}
 
 

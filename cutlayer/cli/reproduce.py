@@ -14,7 +14,7 @@ def reproduce(
     table: Annotated[list[str] | None, Option(help="A table by its number or name: 2, columns. Repeat it.")] = None,
     figure: Annotated[list[str] | None, Option(help="A figure by its number. Repeat it.")] = None,
     data: Annotated[list[str] | None, Option(help="Only this dataset. Repeat it.")] = None,
-    seeds: Annotated[int, Option(help="How many seeds, 0 and up.")] = 1,
+    seeds: Annotated[int | None, Option(help="How many seeds (1); with --show, all that are stored.")] = None,
     quick: Annotated[bool, Option("--quick", help="Small models and samples: minutes on two cores.")] = False,
     device: Annotated[str, Option(help="cpu or cuda.")] = "cpu",
     workers: Annotated[int, Option(help="Trainings at the same time.")] = 1,
@@ -34,7 +34,7 @@ def reproduce(
     from cutlayer.experiment.workers import dask_cluster
     from cutlayer.papers import reproduce as papers
 
-    at_least("seeds", seeds, 1)
+    at_least("seeds", 1 if seeds is None else seeds, 1)
     at_least("workers", workers, 1)
     folder = out or Path("results") / paper / ("quick" if quick else "")
     wanted = [*(table or []), *(f"figure {number}" for number in figure or [])]
@@ -43,7 +43,7 @@ def reproduce(
             paper,
             tables=wanted,
             datasets=data or [],
-            seeds=range(seeds),
+            seeds=None if seeds is None else range(seeds),
             quick=quick,
             device=device,
             workers=workers,
@@ -54,7 +54,7 @@ def reproduce(
         )
     if not show_only:
         words = [*(f"--table {t}" for t in table or []), *(f"--figure {f}" for f in figure or [])]
-        words += [f"--data '{d}'" for d in data or []] + [f"--seeds {seeds}"] + (["--quick"] if quick else [])
+        words += [f"--data '{d}'" for d in data or []] + [f"--seeds {seeds or 1}"] + (["--quick"] if quick else [])
         papers.save(rows, folder, " ".join(["cutlayer reproduce", paper, *words]))
     if json:
         show.dump(rows)

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from cutlayer._validate import one_of
-from cutlayer.errors import RunError
+from cutlayer.errors import ConfigError, RunError
 from cutlayer.experiment.runner import run_units
 from cutlayer.experiment.store import Outcome, Outcomes
 from cutlayer.files import write_text
@@ -36,7 +36,7 @@ def reproduce(
     *,
     tables: Iterable[str] = (),
     datasets: Iterable[str] = (),
-    seeds: Iterable[int] = (0,),
+    seeds: Iterable[int] | None = None,
     quick: bool = False,
     device: str = "cpu",
     workers: int = 1,
@@ -45,20 +45,27 @@ def reproduce(
     run: bool = True,
     progress: Progress = silent,
 ) -> dict[str, list[TableRow]]:
-    """Run what is missing of a paper's tables, and fill them."""
+    """Run what is missing of a paper's tables, and fill them.
+
+    Without `seeds`, seed 0 is run; where nothing is run, every seed counts that is stored.
+    """
     entries = _chosen(tables_of(paper, quick), list(tables), set(datasets))
-    store, seeds = Outcomes(folder / ("quick.jsonl" if quick else "paper.jsonl")), list(seeds)
+    store = Outcomes(folder / ("quick.jsonl" if quick else "paper.jsonl"))
+    if not run and not store:
+        raise ConfigError(f"Expected outcomes in {store.path}, found none: run `cutlayer reproduce {paper}` first.")
+    stored = sorted({seed for outcome in store.values() if isinstance(seed := outcome["job"]["seed"], int)})
+    numbers = list(seeds) if seeds is not None else [0] if run else stored
     if run:
         run_entries(
             [entry for table in entries.values() for entry in table],
             store,
-            seeds,
+            numbers,
             device=device,
             workers=workers,
             executor=executor,
             progress=progress,
         )
-    return {name: [row(entry, seeds, store) for entry in table] for name, table in entries.items()}
+    return {name: [row(entry, numbers, store) for entry in table] for name, table in entries.items()}
 
 
 def run_entries(

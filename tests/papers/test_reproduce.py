@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,11 @@ def test_a_paper_is_found_by_its_name():
 def test_an_unknown_dataset_is_refused_and_a_table_without_the_dataset_is_left_out(tmp_path):
     with pytest.raises(cl.ConfigError, match="Unknown dataset 'mnits'"):
         reproduce("hashvfl", datasets=["mnits"], folder=tmp_path, run=False)
-    tables = reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
+    with pytest.raises(cl.ConfigError, match="found none: run `cutlayer reproduce hashvfl` first"):
+        reproduce("hashvfl", datasets=["mnist"], folder=tmp_path, run=False)
+    stored = Path(__file__).parents[2] / "results" / "hashvfl"
+    tables = reproduce("hashvfl", datasets=["mnist"], folder=stored, run=False)
+    assert {row["seeds"] for row in tables["2"]} == {3}  # all that are stored
     assert "figure 4" not in tables and "2" in tables  # the paper draws it for other datasets
 
 

@@ -117,7 +117,7 @@ def test_a_dataset_is_not_aligned_and_needs_no_salt(read):
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):
-    with pytest.raises(ConfigError, match="found none; see `cutlayer party --example`"):
+    with pytest.raises(ConfigError, match="found none; see `cutlayer party --example label`"):
         read_file(tmp_path / "none.toml")
     (tmp_path / "odd.toml").write_bytes(b"\xff\xfe\0")
     with pytest.raises(ConfigError, match="Expected TOML"):

@@ -24,7 +24,7 @@ from cutlayer.errors import ConfigError, DataError, RunError
 from cutlayer.json_types import Json
 from cutlayer.party import FeatureParty, loss_of
 from cutlayer.plan import Bottoms, Plan, Top, assemble, training_labels
-from cutlayer.progress import Progress
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.run import Run
 from cutlayer.session import Session
@@ -52,7 +52,7 @@ def train(
     keep: Keep | str = "last",
     out: Path | str | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Run:
     """Train a split network and return the run; with `out`, write a run folder as well.
 
@@ -90,7 +90,7 @@ def train_plan(
     keep: Keep | str = "last",
     out: Path | str | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     begin: Callable[[Session], None] = lambda session: None,
 ) -> Run:
     """Train what a plan says (see `train`). `begin` may change the parties before the first step."""
@@ -185,7 +185,7 @@ class Best:
             checkpoint.restore(run.session.parties[name], state)
 
 
-def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None) -> None:
+def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress) -> None:
     """Train epoch by epoch, with checkpoints and early stopping."""
     task, recipe, session = run.task, run.plan.recipe, run.session
     best = Best()
@@ -196,8 +196,7 @@ def _fit(run: Run, folder: Path | None, resume: bool, progress: Progress | None)
     def on_step() -> None:
         nonlocal done
         done += 1
-        if progress:
-            progress(done, recipe.epochs * steps, _status(run.history))
+        progress(done, recipe.epochs * steps, _status(run.history))
 
     for epoch in range(start, recipe.epochs):
         run.transcript.begin_epoch(epoch, is_last=recipe.patience is not None or epoch == recipe.epochs - 1)

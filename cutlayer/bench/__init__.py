@@ -1,12 +1,12 @@
 """Benchmarks: each compares with a reference in the same process and reports a `ratio`."""
 
-from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 
 from cutlayer.bench.parts.timing import Figures
 from cutlayer.errors import ConfigError
 from cutlayer.exports import files_in
+from cutlayer.progress import Progress, silent
 
 NAMES = tuple(files_in("bench"))
 
@@ -14,7 +14,7 @@ NAMES = tuple(files_in("bench"))
 def run(
     name: str,
     repeats: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
     size: int | None = None,
 ) -> Figures:
     """Run a benchmark by the name of its file; `size` is for those that come in several."""

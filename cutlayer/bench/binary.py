@@ -13,9 +13,10 @@ import numpy as np
 from cutlayer.attacks.tools.binary.enumeration import binary_vectors
 from cutlayer.attacks.tools.binary.recover import recover_binary
 from cutlayer.attacks.tools.binary.span import Span, span_of
-from cutlayer.bench.parts.timing import Figures, Progress, no_progress
+from cutlayer.bench.parts.timing import Figures
 from cutlayer.errors import RunError
 from cutlayer.papers.binary.checks import naive, synthetic
+from cutlayer.progress import Progress, silent
 from cutlayer.rng import numpy_generator
 
 ROWS, COLUMNS, BINARY, WIDTH = 10_000, 24, 3, 100
@@ -30,7 +31,7 @@ def make_span() -> Span:
     return span_of((features @ rng.standard_normal((COLUMNS, WIDTH))).astype(np.float32))
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     span = make_span()
     best = {"plain": float("inf"), "ours": float("inf")}
@@ -41,7 +42,7 @@ def measure(repeats: int, progress: Progress = no_progress) -> Figures:
         ours = time.perf_counter() - start
         if turn:
             best = {"plain": min(best["plain"], plain), "ours": min(best["ours"], ours)}
-        progress(turn + 1, repeats + 1)
+        progress(turn + 1, repeats + 1, "")
     candidate, plain = best["ours"] / (1 << COLUMNS), best["plain"]
     return {
         "ratio": plain / candidate,

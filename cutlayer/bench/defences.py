@@ -12,12 +12,13 @@ import torch
 
 import cutlayer.defences
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, fastest
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.errors import CutlayerError
 from cutlayer.models import named
 from cutlayer.plan import Plan, assemble
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator
 from cutlayer.spec import find, parse
@@ -67,7 +68,7 @@ def sides() -> tuple[dict[tuple[str, str], Epoch], dict[str, str]]:
     return epochs, {setup: why for setup, why in refused.items() if all(setup != s for s, _ in epochs)}
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1):
         epochs, refused = sides()

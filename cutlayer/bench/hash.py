@@ -9,12 +9,13 @@ from collections.abc import Callable
 import torch
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, fastest
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.hash import Hash
 from cutlayer.message import Phase
 from cutlayer.plan import Plan, assemble
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator
 from cutlayer.training import using_threads
@@ -37,7 +38,7 @@ def side(task: Task, defences: tuple[Defence, ...]) -> tuple[Callable[[], object
     return lambda: session.train_epoch(0, task.train), transcript
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     task = make_task()
     sides = {"without": side(task, ()), "with": side(task, (Hash(bits=WIDTH),))}

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Figures, Progress, core_seconds, no_progress
+from cutlayer.bench.parts.timing import Figures, core_seconds
 from cutlayer.blocks import cores
 from cutlayer.crypto import Bfv, Residues, Ring
 from cutlayer.crypto.needs import load
@@ -35,6 +35,7 @@ from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
 from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator, numpy_generator
 from cutlayer.training import using_threads
@@ -146,7 +147,7 @@ class Theirs:
         return (time.process_time() - start) / len(covers) * outputs
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave all sides `repeats` times and compare the fastest turns."""
     ring = Ring()
     try:
@@ -166,7 +167,7 @@ def measure(repeats: int, progress: Progress = no_progress) -> Figures:
             }
             if turn:
                 best = {name: min(best[name], seconds[name]) for name in best}
-            progress(number * (repeats + 1) + turn + 1, turns)
+            progress(number * (repeats + 1) + turn + 1, turns, "")
         name = "x".join(map(str, shape))
         result |= {
             f"ratio_packed_{name}": best["phe_packed"] / best["bfv"],

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, fastest
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence
 from cutlayer.defences.gaussian_noise import GaussianNoise
@@ -25,6 +25,7 @@ from cutlayer.horizontal.federation import DEFAULT, Federation, Method
 from cutlayer.horizontal.members import client_of, server_of
 from cutlayer.models import named
 from cutlayer.plan import Plan
+from cutlayer.progress import Progress, silent
 from cutlayer.rng import generator
 from cutlayer.training import using_threads
 from cutlayer.transcript import Transcript
@@ -87,7 +88,7 @@ def plain_round(task: Task) -> Callable[[], object]:
     return turn
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave all `repeats` times and compare the fastest turns."""
     with using_threads(1), torch.random.fork_rng():
         task = make_task()

@@ -16,11 +16,12 @@ from torch import Tensor
 from cutlayer.align import follow, lead, read_ids
 from cutlayer.align.curve import draw_key
 from cutlayer.align.kernel import cut, multiply
-from cutlayer.bench.parts.timing import Figures, Progress, core_seconds, no_progress
+from cutlayer.bench.parts.timing import Figures, core_seconds
 from cutlayer.blocks import cores
 from cutlayer.cut import Roster
 from cutlayer.errors import RunError
 from cutlayer.message import Batch, Phase, Talk
+from cutlayer.progress import Progress, silent
 from cutlayer.session import exchange
 from cutlayer.transcript import Transcript
 
@@ -74,7 +75,7 @@ def plain(size: int) -> float:
     return (time.process_time() - start) / count * 2 * size
 
 
-def measure(repeats: int, progress: Progress = no_progress, size: int = SIZE) -> Figures:
+def measure(repeats: int, progress: Progress = silent, size: int = SIZE) -> Figures:
     """Interleave both sides `repeats` times and compare the fastest turns."""
     reference = float("inf")
     best: dict[str, float] = {}
@@ -84,7 +85,7 @@ def measure(repeats: int, progress: Progress = no_progress, size: int = SIZE) ->
         spent, sent = turn(size)
         figures = {f"{what}_{name}": value for name, costs in spent.items() for what, value in costs.items()}
         best = {name: min(value, best.get(name, value)) for name, value in figures.items()}
-        progress(number + 1, repeats)
+        progress(number + 1, repeats, "")
     busier = max(best["core_seconds_leader"], best["core_seconds_follower"])
     return {
         "ratio": busier / reference,

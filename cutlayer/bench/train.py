@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cutlayer.bench.parts.random_task import random_task
-from cutlayer.bench.parts.timing import Figures, Progress, fastest, no_progress
+from cutlayer.bench.parts.timing import Figures, fastest
 from cutlayer.cuts.sum import Sum
 from cutlayer.data.task import Features, Task
 from cutlayer.plan import Plan, assemble
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator
 from cutlayer.training import using_threads
@@ -109,7 +110,7 @@ def report_peak(side: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave the four sides `repeats` times and compare the fastest turns."""
     with using_threads(1):
         task = make_task()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from cutlayer.bench.parts import round_trip, two_parties
 from cutlayer.bench.parts.federation import make_keys
-from cutlayer.bench.parts.timing import Figures, Progress, no_progress
+from cutlayer.bench.parts.timing import Figures
+from cutlayer.progress import Progress, silent
 
 ROUND_TRIPS: dict[str, Callable[[Path], float]] = {
     "tcp": round_trip.tcp,
@@ -23,7 +24,7 @@ ROUND_TRIPS: dict[str, Callable[[Path], float]] = {
 }
 
 
-def measure(repeats: int, progress: Progress = no_progress) -> Figures:
+def measure(repeats: int, progress: Progress = silent) -> Figures:
     """Interleave all sides `repeats` times and compare the fastest turns: other work only ever adds time."""
     best: dict[str, float] = {}
     sides: dict[str, Callable[[Path], float]] = dict(ROUND_TRIPS)
@@ -35,7 +36,7 @@ def measure(repeats: int, progress: Progress = no_progress) -> Figures:
         for turn in range(repeats):
             for number, (name, side) in enumerate(sides.items()):
                 best[name] = min(best.get(name, float("inf")), side(Path(folder)))
-                progress(turn * len(sides) + number + 1, repeats * len(sides))
+                progress(turn * len(sides) + number + 1, repeats * len(sides), "")
     return {
         "ratio": best["ours"] / best["grpc"],
         "ratio_to_unary": best["ours"] / best["unary"],

@@ -24,7 +24,7 @@ def bench(
     at_least("size", 2 if size is None else size, 2)
     one_of("benchmark", name, NAMES)
     with show.progress_bar(f"bench {name}") as progress:
-        result = benchmarks.run(name, repeats, lambda done, total: progress(done, total, ""), size)
+        result = benchmarks.run(name, repeats, progress, size)
     if json:
         show.dump(result)
     else:

@@ -24,7 +24,7 @@ from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.metrics import utility
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.plan import Bottoms, Plan, Top
-from cutlayer.progress import Progress
+from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.training import using_threads
 from cutlayer.transcript import Keep, Transcript
@@ -145,7 +145,7 @@ def federate(
     device: str = "cpu",
     threads: int = 1,
     keep: Keep | str = "ends",
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Federated:
     """Train one model over clients with rows of their own (see Federation) and return the run.
 
@@ -172,7 +172,7 @@ def run_federation(
     *,
     threads: int = 1,
     keep: Keep | str = "ends",
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Federated:
     """Train what a federation says, in this process (see `federate`)."""
     keep = Keep.parse(keep) if isinstance(keep, str) else keep
@@ -187,8 +187,7 @@ def run_federation(
             last = run.history[-1]
             if len(last["refused"]) == len(run.clients):
                 raise Diverged(f"Training diverged in round {turn}: no client sent finite weights; use a smaller rate.")
-            if progress:
-                progress(turn + 1, rounds, f"loss {last['loss']:.4f}")
+            progress(turn + 1, rounds, f"loss {last['loss']:.4f}")
         run.seconds = time.perf_counter() - began
         run.end()
     return run

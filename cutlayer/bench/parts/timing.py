@@ -5,19 +5,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from cutlayer.progress import Progress, silent
+
 K = TypeVar("K")
-Progress = Callable[[int, int], None]
 Figures = dict[str, float | str]  # what a benchmark reports; `ratio` is the headline
-
-
-def no_progress(done: int, total: int) -> None:
-    """Show nothing."""
 
 
 def fastest(
     sides: Mapping[K, Callable[[], object]],
     repeats: int,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[K, float]:
     """Seconds of the fastest turn of each side; sides take turns, and the first turn only warms up."""
@@ -28,7 +25,7 @@ def fastest(
             side()
             if turn:
                 best[name] = min(best[name], clock() - start)
-        progress(turn + 1, repeats + 1)
+        progress(turn + 1, repeats + 1, "")
     return best
 
 

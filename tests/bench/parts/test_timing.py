@@ -9,7 +9,7 @@ def test_the_fastest_turn_after_the_first_counts():
     progress = []
     best = fastest(sides, 2, lambda *step: progress.append(step), lambda: next(clock))
     assert best == {"a": 3, "b": 4} and calls == ["a", "b"] * 3
-    assert progress == [(1, 3), (2, 3), (3, 3)]
+    assert progress == [(1, 3, ""), (2, 3, ""), (3, 3, "")]
 
 
 def test_time_on_cores_grows():

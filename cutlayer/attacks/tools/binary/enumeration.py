@@ -11,7 +11,7 @@ Paper: Ye et al., Feature Reconstruction Attacks and Countermeasures of DNN trai
 Learning (arXiv:2210.06771), Algorithm 1 and Theorem 3.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Real, Span, pivot_rows
 from cutlayer.errors import ConfigError, DataError
+from cutlayer.progress import Progress, silent
 from cutlayer.rng import numpy_generator
 
 Bits = NDArray[np.bool_]
-Progress = Callable[[int, int], None]
 BITS = 32  # more candidates than 2^32 are refused
 PAIRS = 1 << 20  # candidates held at a time
 FEW, SAMPLE = 64, 2_048  # rows that thin out candidates; rows and random candidates that they are chosen by
 MOST = 4_096  # solutions: beyond this they are sums of each other
 
 
-def binary_vectors(span: Span, *, tolerance: float = 1e-2, progress: Progress = lambda done, total: None) -> Bits:
+def binary_vectors(span: Span, *, tolerance: float = 1e-2, progress: Progress = silent) -> Bits:
     """All nonzero 0/1 vectors of a span, one per column: fewest ones first, then by their bits.
 
     `tolerance`: how far an entry may be from 0 or 1; 1e-2 suits float32 messages, 1e-6 float64. The
@@ -139,7 +139,7 @@ def _screened(matrix: Floats, rows: Floats, tolerance: float, progress: Progress
             numbers = order[left] + (right << half)
             yield numbers[numbers > 0]
         begin = end
-        progress(begin << half, total)
+        progress(begin << half, total, "")
 
 
 def _expanded(starts: NDArray[Any], counts: NDArray[Any], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

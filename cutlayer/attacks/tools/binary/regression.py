@@ -16,9 +16,10 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from cutlayer.attacks.tools.binary.enumeration import Bits, Progress, bits_of, refuse_too_many, subset_sums
+from cutlayer.attacks.tools.binary.enumeration import Bits, bits_of, refuse_too_many, subset_sums
 from cutlayer.attacks.tools.binary.span import Floats, checked, span_of, triangle_of
 from cutlayer.errors import DataError
+from cutlayer.progress import Progress, silent
 
 Select = Literal["normalised", "literal"]
 MOST_BITS = 22  # a quarter of an hour of one core at 10,000 rows and 20 repeats
@@ -57,7 +58,7 @@ def close_vectors(
     sampled: int | None = None,
     repeats: int = 20,
     keep: int = 1,
-    progress: Progress = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Close:
     """The `keep` best distinct vectors over `repeats` draws of `sampled` rows (rank + 1 unless told).
 
@@ -71,7 +72,7 @@ def close_vectors(
     for turn in range(repeats):
         best = _best(_extended(basis, count, rng), basis, select, keep)
         vectors = np.concatenate([vectors, best], axis=1)
-        progress(turn + 1, repeats)
+        progress(turn + 1, repeats, "")
     scores = distance(basis, vectors, select)
     chosen = _distinct(vectors, scores, keep)
     return Close(vectors[:, chosen], scores[chosen])

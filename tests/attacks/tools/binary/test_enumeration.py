@@ -132,7 +132,7 @@ def test_small_blocks_find_the_same_and_progress_ends_at_the_total(monkeypatch):
     whole = binary_vectors(span)
     monkeypatch.setattr(enumeration, "PAIRS", 10)
     calls = []
-    assert np.array_equal(binary_vectors(span, progress=lambda done, total: calls.append((done, total))), whole)
+    assert np.array_equal(binary_vectors(span, progress=lambda done, total, text: calls.append((done, total))), whole)
     assert calls[-1] == (2**12, 2**12) and calls == sorted(calls) and len(calls) > 5
 
 

@@ -108,7 +108,7 @@ def test_it_repeats_and_reports_progress():
         close_vectors(basis, rng=np.random.default_rng(3), repeats=4, progress=lambda *step: calls.append(step))
         for _ in range(2)
     )
-    assert np.array_equal(first.vectors, again.vectors) and calls[3] == (4, 4)
+    assert np.array_equal(first.vectors, again.vectors) and calls[3] == (4, 4, "")
 
 
 def test_what_it_refuses():

@@ -72,6 +72,7 @@ class Keep:
 
 
 Address = tuple[str, str, Kind, Phase]  # sender, receiver, kind, phase
+Entry = tuple[int, int, int, int, int, int]  # the fields of ENTRY
 
 
 class Scratch:
@@ -94,14 +95,14 @@ class ChannelRecord(TypedDict):
 class Channel:
     """All kept messages from one sender to one receiver, of one kind and phase."""
 
-    def __init__(self, address: Address, stem: Path, scratch: Scratch | None = None) -> None:
-        self._scratch = scratch
+    def __init__(
+        self, address: Address, stem: Path, scratch: Scratch | None = None, entries: Iterable[Entry] = ()
+    ) -> None:
+        self._scratch, self._stem = scratch, stem
         self.sender, self.receiver, self.kind, self.phase = address
-        self._stem = stem
         self._tail: tuple[int, ...] = ()
         self._dtype = "float32"
-        self._entries: list[tuple[int, int, int, int, int, int]] = []
-        self._rows = self._payload = 0
+        self._take(entries)
         self._files: tuple[Any, Any] | None = None  # opened by the first append
 
     def append(self, epoch: int, message: Message) -> None:
@@ -146,14 +147,21 @@ class Channel:
     def truncate(self, step: float) -> None:
         """Forget messages of `step` and later (resuming from a checkpoint)."""
         self.close()
-        self._entries = [e for e in self._entries if e[1] < step]
-        last = self._entries[-1] if self._entries else (0, 0, 0, 0, 0, 0)
-        self._rows, self._payload = last[2] + last[3], last[4] + last[5]
-        width = int(np.prod(self._tail)) * np.dtype(DTYPES[self._dtype]).itemsize
-        for suffix, size in ((".rows", self._rows * 8), (".bin", self._payload * width)):
-            if (path := self._stem.with_suffix(suffix)).exists():
+        self._take(entry for entry in self._entries if entry[1] < step)
+        for path, size in self._sizes().items():
+            if path.exists():
                 with path.open("r+b") as file:
                     file.truncate(size)
+
+    def _take(self, entries: Iterable[Entry]) -> None:
+        self._entries = list(entries)
+        _, _, first, count, start, length = self._entries[-1] if self._entries else (0, 0, 0, 0, 0, 0)
+        self._rows, self._payload = first + count, start + length
+
+    def _sizes(self) -> dict[Path, int]:
+        width = int(np.prod(self._tail)) * np.dtype(DTYPES[self._dtype]).itemsize
+        sizes = {".rows": self._rows * 8, ".bin": self._payload * width}
+        return {self._stem.with_suffix(suffix): size for suffix, size in sizes.items()}
 
     @property
     def entries(self) -> NDArray[np.void]:
@@ -200,16 +208,11 @@ class Channel:
     def open(cls, folder: Path, record: ChannelRecord) -> "Channel":
         """Open a saved channel; its layout is checked against the files' sizes before they are mapped."""
         sender, receiver, kind, phase = record["address"]
-        channel = cls((sender, receiver, Kind(kind), Phase(phase)), folder / Path(record["file"]).name)
+        stem = folder / Path(record["file"]).name
+        entries = np.load(stem.with_suffix(".npy"), allow_pickle=False).astype(ENTRY, casting="no").tolist()
+        channel = cls((sender, receiver, Kind(kind), Phase(phase)), stem, entries=entries)
         channel._tail, channel._dtype = tuple(int(n) for n in record["tail"]), record["dtype"]
-        entries = np.load(channel._stem.with_suffix(".npy"), allow_pickle=False)
-        channel._entries = [tuple(int(v) for v in entry) for entry in entries]  # type: ignore[misc]
-        if channel._entries:
-            _, _, first, count, start, length = channel._entries[-1]
-            channel._rows, channel._payload = first + count, start + length
-        width = int(np.prod(channel._tail)) * np.dtype(DTYPES[channel._dtype]).itemsize
-        for suffix, size in ((".rows", channel._rows * 8), (".bin", channel._payload * width)):
-            path = channel._stem.with_suffix(suffix)
+        for path, size in channel._sizes().items():
             if size and (not path.exists() or path.stat().st_size < size):
                 raise RunError(f"Expected {size} bytes in {path.name}; the transcript is damaged: train again.")
         return channel
@@ -246,11 +249,8 @@ class Transcript:
         address = (message.sender, message.receiver, message.kind, message.batch.phase)
         if address not in self.channels:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.channels[address] = Channel(address, self._stem(), self._scratch)
+            self.channels[address] = Channel(address, self.folder / f"channel{len(self.channels)}", self._scratch)
         self.channels[address].append(self._epoch, message)
-
-    def _stem(self) -> Path:
-        return self.folder / f"channel{len(self.channels)}"
 
     def traffic(self) -> dict[str, dict[str, int]]:
         """Bytes sent and received per party, training and prediction together."""

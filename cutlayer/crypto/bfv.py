@@ -49,7 +49,8 @@ class BfvPublicKey(PublicKey):
             self._body
         )
 
-    def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
+    def multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> Sequence[object]:
+        """Multiply chunk by chunk of rows, and sanitise each result."""
         ctx, results = self._context, []
         packing = ctx.packing(encrypted.source)
         pieces = list(rows.chunks(packing.capacity))
@@ -95,20 +96,23 @@ class BfvPublicKey(PublicKey):
         drown[0] = flood(ctx.flood_bits, ctx.primes[CipherForm.OPERAND], N)
         ctx.evaluator.add_inplace(product, ctx.cipher(ctx.first_prefix, drown))
 
-    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+    def body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+        """The exact size of a body, known before it is read."""
         if form is CipherForm.OPERAND:
             return bodies.operand_bytes(self._context, source)
         return bodies.result_bytes(self._context, shape[0], source)
 
-    def _pack(self, encrypted: Encrypted) -> bytes:
+    def pack(self, encrypted: Encrypted) -> bytes:
+        """The body of an encrypted matrix: its polynomials as bytes."""
         parts: tuple[Any, ...] = encrypted.parts
         if encrypted.form is CipherForm.OPERAND:
             return bodies.write_operand(self._context, encrypted.seed, parts)
         return bodies.write_result(self._context, encrypted.shape[0], encrypted.source, parts)
 
-    def _unpack(
+    def unpack(
         self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
-    ) -> tuple[list[Any], bytes]:
+    ) -> tuple[Sequence[object], bytes]:
+        """The ciphertexts and the seed of a body."""
         if form is CipherForm.OPERAND:
             return bodies.read_operand(self._context, body)
         return bodies.read_result(self._context, body, shape[0], source), b""
@@ -133,7 +137,7 @@ class BfvSecretKey(SecretKey):
     def encrypt(self, matrix: Residues, for_rows: int = 0) -> Encrypted:
         """Encrypt with the secret key: half of every ciphertext grows from a seed."""
         ctx, (rows, columns) = self._context, self.public.ring.check(matrix).shape
-        self.public._check_shape(rows, columns, for_rows + 1)
+        self.public.check_shape(rows, columns, for_rows + 1)
         source, seed = MatrixSource(rows, columns, for_rows), os.urandom(bodies.SEED_BYTES)
         packing = ctx.packing(source)
         parts: Sequence[Any]
@@ -167,7 +171,8 @@ class BfvSecretKey(SecretKey):
         first = (noisy.reshape(product.shape) + primes - product) % primes
         return ctx.cipher(ctx.prefix[CipherForm.OPERAND], np.stack([first, second]))
 
-    def _open(self, encrypted: Encrypted) -> Residues:
+    def open(self, encrypted: Encrypted) -> Residues:
+        """Decrypt every ciphertext and take the coefficients that hold numbers."""
         packing = self._context.packing(encrypted.source)
         parts = [self._coefficients(part) for part in encrypted.parts]
         if encrypted.form is CipherForm.OPERAND:

@@ -8,6 +8,7 @@ x; so each result is also multiplied by a fresh r^n, which hides it perfectly.
 """
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,8 @@ class PaillierPublicKey(PublicKey):
     def _body(self) -> bytes:
         return int(self.n).to_bytes(self.bits // 8, "little")
 
-    def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]:
+    def multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> Sequence[object]:
+        """Multiply block by block of columns, and cover each product."""
         slots = self.slots(encrypted.shape[0])
         across = slots.across(encrypted.shape[1])
         parts: tuple[Any, ...] = encrypted.parts
@@ -78,16 +80,19 @@ class PaillierPublicKey(PublicKey):
         covers = (cover for row in mask for cover in slots.cover(row))
         return threaded(covered, zip(bare, covers, strict=True), self.bits)
 
-    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+    def body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+        """The exact size of a body, known before it is read."""
         return shape[0] * self.slots(source.rows).across(shape[1]) * self.part_bytes
 
-    def _pack(self, encrypted: Encrypted) -> bytes:
+    def pack(self, encrypted: Encrypted) -> bytes:
+        """The body of an encrypted matrix: its ciphertexts as bytes."""
         parts: tuple[Any, ...] = encrypted.parts
         return b"".join(int(part).to_bytes(self.part_bytes, "little") for part in parts)
 
-    def _unpack(
+    def unpack(
         self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
-    ) -> tuple[list[Any], bytes]:
+    ) -> tuple[Sequence[object], bytes]:
+        """The ciphertexts of a body; refuses numbers that are none modulo n^2."""
         size, product = self.part_bytes, self._gmp.mpz(1)
         parts = []
         for start in range(0, len(body), size):
@@ -116,7 +121,7 @@ class PaillierSecretKey(SecretKey):
     def encrypt(self, matrix: Residues, for_rows: int = 0) -> Encrypted:
         """Encrypt row by row; slots are filled in the same way whatever `for_rows` is."""
         rows, columns = self.public.ring.check(matrix).shape
-        self.public._check_shape(rows, columns)
+        self.public.check_shape(rows, columns)
         slots, n = self.public.slots(rows), self.public.n
 
         def part(plain: int) -> Any:
@@ -137,7 +142,8 @@ class PaillierSecretKey(SecretKey):
         low, high = ((self._gmp.powmod(cipher, p - 1, pp) - 1) // p * factor % p for p, pp, factor in self._halves)
         return int(low + self._p * ((high - low) * self._inverse % self._q))
 
-    def _open(self, encrypted: Encrypted) -> Residues:
+    def open(self, encrypted: Encrypted) -> Residues:
+        """Decrypt every ciphertext and read its slots."""
         slots = self.public.slots(encrypted.source.rows)
         rows, columns = encrypted.shape
         numbers = threaded(self._number, encrypted.parts, self.public.bits)

@@ -20,8 +20,9 @@ Secret keys have no byte form and do not show in a repr.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from cutlayer.crypto.envelope import CipherForm, Envelope, MatrixSource, unwrap
 from cutlayer.crypto.ring import Residues, Ring
@@ -45,7 +46,7 @@ class Encrypted:
         """The bytes that cross."""
         if not self.sanitised:
             raise ConfigError("This result is not sanitised and would show the rows to the key owner; it stays here.")
-        return self.public._envelope(self.form, self.shape, self.source).wrap(self.public._pack(self))
+        return self.public.envelope(self.form, self.shape, self.source).wrap(self.public.pack(self))
 
 
 class PublicKey(ABC):
@@ -74,7 +75,7 @@ class PublicKey(ABC):
         shape = (plain.shape[0], encrypted.shape[1])
         if self.ring.check(mask, "mask").shape != shape:
             raise DataError(f"Expected a mask of shape {shape}, got {mask.shape}.")
-        parts = tuple(self._multiply(plain, encrypted, mask, sanitise))
+        parts = tuple(self.multiply(plain, encrypted, mask, sanitise))
         return Encrypted(self, CipherForm.RESULT, shape, encrypted.source, parts, sanitised=sanitise)
 
     def read_operand(self, data: bytes | memoryview, shape: tuple[int, int], for_rows: int = 0) -> Encrypted:
@@ -88,32 +89,37 @@ class PublicKey(ABC):
     def _read(
         self, data: bytes | memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
     ) -> Encrypted:
-        self._check_shape(*shape, source.rows, source.for_rows + 1)
-        body = unwrap(data, self._envelope(form, shape, source))
-        parts, seed = self._unpack(body, form, shape, source)
+        self.check_shape(*shape, source.rows, source.for_rows + 1)
+        body = unwrap(data, self.envelope(form, shape, source))
+        parts, seed = self.unpack(body, form, shape, source)
         return Encrypted(self, form, shape, source, tuple(parts), seed)
 
-    def _envelope(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> Envelope:
-        return Envelope(form, self.parameters, self.key_id, shape, source, self._body_bytes(form, shape, source))
+    def envelope(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> Envelope:
+        """The envelope that an encrypted matrix of this form and shape must have."""
+        return Envelope(form, self.parameters, self.key_id, shape, source, self.body_bytes(form, shape, source))
 
-    def _check_shape(self, *sizes: int) -> None:
+    def check_shape(self, *sizes: int) -> None:
+        """Refuse sizes that are not positive or do not fit an envelope."""
         if min(sizes) < 1 or max(sizes) >= 1 << 31:
             raise DataError(f"Expected a matrix with at least one row and one column, got sizes {sizes}.")
 
     @abstractmethod
-    def _multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> list[Any]: ...
+    def multiply(self, rows: PlainRows, encrypted: Encrypted, mask: Residues, sanitise: bool) -> Sequence[object]:
+        """The ciphertexts of `rows @ matrix + mask`; shapes are checked already."""
 
     @abstractmethod
-    def _body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
+    def body_bytes(self, form: CipherForm, shape: tuple[int, int], source: MatrixSource) -> int:
         """The exact size of a body, known before it is read."""
 
     @abstractmethod
-    def _pack(self, encrypted: Encrypted) -> bytes: ...
+    def pack(self, encrypted: Encrypted) -> bytes:
+        """The body of an encrypted matrix: its ciphertexts as bytes."""
 
     @abstractmethod
-    def _unpack(
+    def unpack(
         self, body: memoryview, form: CipherForm, shape: tuple[int, int], source: MatrixSource
-    ) -> tuple[list[Any], bytes]: ...
+    ) -> tuple[Sequence[object], bytes]:
+        """The ciphertexts and the seed of a body; refuses what is no ciphertext under this key."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.key_id.hex()})"
@@ -133,15 +139,16 @@ class SecretKey(ABC):
         """
 
     def decrypt(self, encrypted: Encrypted) -> Residues:
-        """Open an encrypted matrix."""
+        """Decrypt a matrix under this key; refuses any other."""
         if encrypted.public.key_id != self.public.key_id:
             raise ProtocolError(
                 f"Expected a matrix under key {self.public.key_id.hex()}, got key {encrypted.public.key_id.hex()}."
             )
-        return self._open(encrypted)
+        return self.open(encrypted)
 
     @abstractmethod
-    def _open(self, encrypted: Encrypted) -> Residues: ...
+    def open(self, encrypted: Encrypted) -> Residues:
+        """The residues in an encrypted matrix that is known to be under this key."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A secret key is never copied or written down.")

@@ -1,6 +1,6 @@
 """Binary regression: the 0/1 vector that noisy linear messages come closest to, by leverage-score sampling."""
 
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from torch import Generator
 
 from cutlayer._validate import at_least, one_of
 from cutlayer.attack import Asks, Attack, Form, Guess, Target
-from cutlayer.attacks.tools.binary.regression import MOST_BITS, basis_for, close_vectors
+from cutlayer.attacks.tools.binary.regression import MOST_BITS, Basis, Select, basis_for, close_vectors
 from cutlayer.attacks.tools.binary.visible import Visible, columns, messages, not_own, with_own
 from cutlayer.defence import Role
 from cutlayer.errors import DataError, Inapplicable
@@ -40,15 +40,15 @@ class BinaryRegression(Attack):
     def __init__(
         self,
         *,
-        basis: Literal["columns", "svd"] = "columns",
-        select: Literal["normalised", "literal"] = "normalised",
+        basis: Basis = "columns",
+        select: Select = "normalised",
         repeats: int = 20,
         keep: int = 1,
         rank: int | None = None,
         visible: Visible = "each",
     ) -> None:
-        one_of("basis", basis, ("columns", "svd"))
-        one_of("select", select, ("normalised", "literal"))
+        one_of("basis", basis, get_args(Basis))
+        one_of("select", select, get_args(Select))
         at_least("repeats", repeats, 1)
         at_least("keep", keep, 1)
         at_least("rank", 1 if rank is None else rank, 1)

@@ -15,6 +15,8 @@ from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
 
+Match = Literal["code", "embedding"]
+
 
 class CodeInversion(Attack):
     """Search for the picture behind each class's target code (HashVFL's own reconstruction attack).
@@ -45,7 +47,7 @@ class CodeInversion(Attack):
     def __init__(
         self,
         *,
-        match: Literal["code", "embedding"] = "code",
+        match: Match = "code",
         images: int | None = 100,
         steps: int = 3000,
         restarts: int = 2,
@@ -56,7 +58,7 @@ class CodeInversion(Attack):
         low: float = 0.0,
         high: float = 1.0,
     ) -> None:
-        one_of("match", match, ("code", "embedding"))
+        one_of("match", match, get_args(Match))
         one_of("tv_form", tv_form, get_args(Roughness))
         for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
             if count is not None:

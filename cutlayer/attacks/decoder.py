@@ -3,7 +3,7 @@
 import copy
 from itertools import pairwise
 from math import prod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -18,6 +18,8 @@ from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
+
+Reads = Literal["message", "label", "class-mean"]
 
 HIDDEN = (256, 512)
 BATCH = 64
@@ -51,14 +53,14 @@ class Decoder(Attack):
         self,
         *,
         pairs: int = 1000,
-        reads: Literal["message", "label", "class-mean"] = "message",
+        reads: Reads = "message",
         images: int | None = None,
         epochs: int = 200,
         patience: int = 20,
         lr: float = 1e-3,
     ) -> None:
         at_least("pairs", pairs, 2)
-        one_of("reads", reads, ("message", "label", "class-mean"))
+        one_of("reads", reads, get_args(Reads))
         for name, count in (("images", images), ("epochs", epochs), ("patience", patience)):
             if count is not None:
                 at_least(name, count, 1)

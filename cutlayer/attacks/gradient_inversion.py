@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -24,6 +24,10 @@ from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Message
 from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
+
+Method = Literal["dlg", "cosine"]
+Knows = Literal["bottom", "form"]
+PassportUse = Literal["guess", "fit"]
 
 SMALL = 1e-3  # of the largest entry of a gradient: below it, entries count less
 SURE = 20.0  # logit of a label that is known
@@ -66,9 +70,9 @@ class GradientInversion(Attack):
     def __init__(
         self,
         *,
-        method: Literal["dlg", "cosine"] = "dlg",
-        knows: Literal["bottom", "form"] = "bottom",
-        passports: Literal["guess", "fit"] = "guess",
+        method: Method = "dlg",
+        knows: Knows = "bottom",
+        passports: PassportUse = "guess",
         messages: int = 4,
         steps: int = 300,
         restarts: int = 2,
@@ -76,9 +80,9 @@ class GradientInversion(Attack):
         tv: float = 0.0,
         relative: bool = True,
     ) -> None:
-        one_of("method", method, ("dlg", "cosine"))
-        one_of("knows", knows, ("bottom", "form"))
-        one_of("passports", passports, ("guess", "fit"))
+        one_of("method", method, get_args(Method))
+        one_of("knows", knows, get_args(Knows))
+        one_of("passports", passports, get_args(PassportUse))
         for name, count in (("messages", messages), ("steps", steps), ("restarts", restarts)):
             at_least(name, count, 1)
         positive("lr", lr)

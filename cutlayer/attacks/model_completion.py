@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -16,6 +16,8 @@ from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable, RunError
 from cutlayer.rng import Stream, numpy_generator
 from cutlayer.view import Known, View
+
+On = Literal["bottom", "messages"]
 
 CHUNK = 4096
 BATCH = 16
@@ -61,7 +63,7 @@ class ModelCompletion(Attack):
         epochs: int | None = None,
         steps: int = 256,
         lr: float | None = None,
-        on: Literal["bottom", "messages"] = "bottom",
+        on: On = "bottom",
     ) -> None:
         at_least("labels", labels, 1)
         at_least("steps", steps, 1)
@@ -69,7 +71,7 @@ class ModelCompletion(Attack):
             at_least("epochs", epochs, 1)
         if lr is not None:
             positive("lr", lr)
-        one_of("on", on, ("bottom", "messages"))
+        one_of("on", on, get_args(On))
         self.labels = labels
         self.ssl = ssl
         self.epochs = epochs

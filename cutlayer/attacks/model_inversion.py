@@ -1,6 +1,6 @@
 """Model inversion: search for inputs that the victim's bottom turns into the embeddings it sent."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor
@@ -13,6 +13,8 @@ from cutlayer.defence import Role
 from cutlayer.errors import ConfigError
 from cutlayer.rng import Stream
 from cutlayer.view import View
+
+Start = Literal["random", "normal", "zeros"]
 
 
 class ModelInversion(Attack):
@@ -50,7 +52,7 @@ class ModelInversion(Attack):
         lr: float = 0.05,
         tv: float = 0.1,
         l2: float = 0.1,
-        start: Literal["random", "normal", "zeros"] = "random",
+        start: Start = "random",
         restarts: int = 2,
         relative: bool = True,
         bounded: bool = True,
@@ -62,7 +64,7 @@ class ModelInversion(Attack):
         positive("lr", lr)
         non_negative("tv", tv)
         non_negative("l2", l2)
-        one_of("start", start, ("random", "normal", "zeros"))
+        one_of("start", start, get_args(Start))
         if not low < high:
             raise ConfigError(f"Expected low={low} to lie below high={high}.")
         self.images = images

@@ -1,6 +1,6 @@
 """Passport inversion: model inversion of a bottom whose passports are not known."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -16,6 +16,8 @@ from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream, generator
 from cutlayer.view import Manifest, View
+
+Assume = Literal["fit", "guess", "none"]
 
 BOX = (0.0, 1.0)  # of a picture's numbers
 REFITS = 20  # times that gamma and beta are solved for in a search
@@ -47,7 +49,7 @@ class PassportInversion(Attack):
     def __init__(
         self,
         *,
-        assume: Literal["fit", "guess", "none"] = "fit",
+        assume: Assume = "fit",
         images: int = 100,
         steps: int = 500,
         lr: float = 0.05,
@@ -56,7 +58,7 @@ class PassportInversion(Attack):
         l2: float = 0.1,
         restarts: int = 4,
     ) -> None:
-        one_of("assume", assume, ("fit", "guess", "none"))
+        one_of("assume", assume, get_args(Assume))
         positive("rate", rate)
         for name, count in (("images", images), ("steps", steps), ("restarts", restarts)):
             at_least(name, count, 1)

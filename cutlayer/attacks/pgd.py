@@ -1,7 +1,7 @@
 """PGD: change what one party submits, a step at a time, until the label party predicts the class it wants."""
 
 import copy
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -15,6 +15,9 @@ from cutlayer.cut import Cut
 from cutlayer.defence import Role
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.view import Manifest, View
+
+Scale = Literal["paper", "embeddings"]
+Choice = Literal["gradient", "seen-codes"]
 
 
 class PGD(Attack):
@@ -51,16 +54,16 @@ class PGD(Attack):
         bound: float = 1.0,
         iterations: int = 40,
         rows: int = 100,
-        scale: Literal["paper", "embeddings"] = "paper",
-        choose: Literal["gradient", "seen-codes"] = "gradient",
+        scale: Scale = "paper",
+        choose: Choice = "gradient",
     ) -> None:
         at_least("wanted", wanted, 0)
         positive("step", step)
         non_negative("bound", bound)
         at_least("iterations", iterations, 1)
         at_least("rows", rows, 1)
-        one_of("scale", scale, ("paper", "embeddings"))
-        one_of("choose", choose, ("gradient", "seen-codes"))
+        one_of("scale", scale, get_args(Scale))
+        one_of("choose", choose, get_args(Choice))
         self.wanted = wanted
         self.step = step
         self.bound = bound

@@ -16,6 +16,13 @@ def least_bits(classes: int) -> int:
     return max(1, ceil(log2(classes)))
 
 
+def code_bits(defence: str, bits: int | None, classes: int) -> int:
+    """The bits of a defence's codes, by default the fewest that tell the classes apart; there must be classes."""
+    if not classes:
+        raise ConfigError(f"Expected classes to hash for, got a regression task; leave {defence} out.")
+    return least_bits(classes) if bits is None else bits
+
+
 @lru_cache(maxsize=64)
 def target_codes(classes: int, bits: int, seed: int, *names: str) -> Tensor:
     """Draw codes bit by bit, +1 or -1 with equal chance, again and again until all are distinct.

@@ -1,7 +1,7 @@
 """Encrypted layer: between a bottom and the top lies a linear layer whose weights nobody holds."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
 from cutlayer.rng import derive, numpy_generator
 from cutlayer.wire import Encoding
+
+Scheme = Literal["bfv", "paillier"]
 
 HEADER = 4  # bytes before a key: how wide the embedding is
 
@@ -65,12 +67,12 @@ class EncryptedLayer(Cut):
         *,
         width: int = 16,
         lr: float = 0.1,
-        scheme: Literal["bfv", "paillier"] = "bfv",
+        scheme: Scheme = "bfv",
         bits: int = 40,
     ) -> None:
         at_least("width", width, 1)
         positive("lr", lr)
-        one_of("scheme", scheme, ("bfv", "paillier"))
+        one_of("scheme", scheme, get_args(Scheme))
         one_of("bits", str(bits), ("40", "48"))
         self.width = width
         self.lr = lr

@@ -1,7 +1,7 @@
 """Secure sum: embeddings are added under masks, and the label party opens their sum."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from cutlayer.defence import Role, Setting
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
 from cutlayer.wire import Encoding
+
+Scheme = Literal["bfv", "paillier", "none"]
+Backward = Literal["secure", "plain"]
 
 BEFORE_POINT = 16  # bits of the ring before the point, the sign among them: sums up to 32,768
 
@@ -66,12 +69,12 @@ class SecureSum(Sum):
     def __init__(
         self,
         *,
-        scheme: Literal["bfv", "paillier", "none"] = "bfv",
+        scheme: Scheme = "bfv",
         bits: int = 40,
-        backward: Literal["secure", "plain"] = "secure",
+        backward: Backward = "secure",
     ) -> None:
-        one_of("scheme", scheme, ("bfv", "paillier", "none"))
-        one_of("backward", backward, ("secure", "plain"))
+        one_of("scheme", scheme, get_args(Scheme))
+        one_of("backward", backward, get_args(Backward))
         one_of("bits", str(bits), ("40", "48"))
         self.scheme = scheme
         self.bits = bits

@@ -1,19 +1,21 @@
 """Binarised split learning: bits instead of numbers, and in the original also inside the bottom."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.blocks.codebook import check_codes, least_bits
+from cutlayer.blocks.codebook import check_codes, code_bits
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.distance import distance_correlation
 from cutlayer.wire import Encoding
+
+Variant = Literal["extended", "original"]
 
 
 class BinarisedSplit(Defence):
@@ -40,14 +42,14 @@ class BinarisedSplit(Defence):
         self,
         *,
         bits: int | None = None,
-        variant: Literal["extended", "original"] = "extended",
+        variant: Variant = "extended",
         weight: float = 1.0,
         leak: float = 0.0,
         epsilon: float | None = None,
     ) -> None:
         if bits is not None:
             at_least("bits", bits, 1)
-        one_of("variant", variant, ("extended", "original"))
+        one_of("variant", variant, get_args(Variant))
         non_negative("weight", weight)
         non_negative("leak", leak)
         if epsilon is not None:
@@ -60,9 +62,7 @@ class BinarisedSplit(Defence):
 
     def width(self, width: int, classes: int) -> int:
         """As many numbers as bits."""
-        if not classes:
-            raise ConfigError("Expected classes to hash for, got a regression task; leave binarised-split out.")
-        return least_bits(classes) if self.bits is None else self.bits
+        return code_bits("binarised-split", self.bits, classes)
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Add batch norm (extended), or binarise the bottom's weights (original)."""

@@ -1,11 +1,13 @@
 """Discretise: send entries rounded to a coarse grid."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.defence import Defence, Local
+
+On = Literal["gradient", "embedding"]
 
 
 class Discretise(Defence):
@@ -28,12 +30,10 @@ class Discretise(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("bins=24", "bins=12", "bins=6")
 
-    def __init__(
-        self, *, bins: int = 12, bound: float = 3e-2, on: Literal["gradient", "embedding"] = "gradient"
-    ) -> None:
+    def __init__(self, *, bins: int = 12, bound: float = 3e-2, on: On = "gradient") -> None:
         at_least("bins", bins, 2)
         positive("bound", bound)
-        one_of("on", on, ("gradient", "embedding"))
+        one_of("on", on, get_args(On))
         self.bins = bins
         self.bound = bound
         self.on = on

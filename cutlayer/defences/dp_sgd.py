@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from math import inf, isclose, sqrt
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,7 @@ class DpSgd(Defence):
     ) -> None:
         non_negative("noise", noise)
         positive("clip", clip)
-        one_of("where", where, ("gradient", "logits", "embedding", "parameters"))
+        one_of("where", where, get_args(Where))
         at_least("releases", releases, 1)
         if not 0 < delta < 1:
             raise ConfigError(f"Expected delta={delta} to lie between 0 and 1.")

@@ -1,6 +1,6 @@
 """Gaussian noise: blur what is sent, entry by entry."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -8,6 +8,8 @@ from torch import Tensor
 from cutlayer._validate import non_negative, one_of, positive
 from cutlayer.defence import Defence, Local
 from cutlayer.rng import normal_like
+
+On = Literal["embedding", "gradient", "update"]
 
 
 class GaussianNoise(Defence):
@@ -38,11 +40,11 @@ class GaussianNoise(Defence):
         self,
         *,
         std: float = 0.1,
-        on: Literal["embedding", "gradient", "update"] = "embedding",
+        on: On = "embedding",
         clip: float | None = None,
     ) -> None:
         non_negative("std", std)
-        one_of("on", on, ("embedding", "gradient", "update"))
+        one_of("on", on, get_args(On))
         if clip is not None:
             positive("clip", clip)
         self.std = std

@@ -1,16 +1,17 @@
 """Greedy hash: Sign with a straight-through gradient, and a pull of each number towards +-1."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor
 
 from cutlayer._validate import at_least, non_negative, one_of
-from cutlayer.blocks.codebook import check_codes, least_bits
+from cutlayer.blocks.codebook import check_codes, code_bits
 from cutlayer.blocks.sign import sign
 from cutlayer.defence import Defence, Local, Place
-from cutlayer.errors import ConfigError
 from cutlayer.wire import Encoding
+
+Reading = Literal["paper", "code"]
 
 
 class GreedyHash(Defence):
@@ -30,22 +31,18 @@ class GreedyHash(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("bits=16", "bits=8")
 
-    def __init__(
-        self, *, bits: int | None = None, weight: float = 0.1, reading: Literal["paper", "code"] = "paper"
-    ) -> None:
+    def __init__(self, *, bits: int | None = None, weight: float = 0.1, reading: Reading = "paper") -> None:
         if bits is not None:
             at_least("bits", bits, 1)
         non_negative("weight", weight)
-        one_of("reading", reading, ("paper", "code"))
+        one_of("reading", reading, get_args(Reading))
         self.bits = bits
         self.weight = weight
         self.reading = reading
 
     def width(self, width: int, classes: int) -> int:
         """As many numbers as bits."""
-        if not classes:
-            raise ConfigError("Expected classes to hash for, got a regression task; leave greedy-hash out.")
-        return least_bits(classes) if self.bits is None else self.bits
+        return code_bits("greedy-hash", self.bits, classes)
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Hash embeddings."""

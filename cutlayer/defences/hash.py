@@ -1,17 +1,22 @@
 """Hash: send a few bits per row, the same for all rows of a class as far as learning gets there."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, one_of, positive
-from cutlayer.blocks.codebook import check_codes, least_bits, target_codes
+from cutlayer.blocks.codebook import check_codes, code_bits, least_bits, target_codes
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.wire import Encoding
+
+Targets = Literal["run", "private"]
+Reading = Literal["paper", "code"]
+TrainOn = Literal["codes", "embeddings"]
+Gradients = Literal["float32", "float16"]
 
 
 class Hash(Defence):
@@ -49,24 +54,24 @@ class Hash(Defence):
         self,
         *,
         bits: int | None = None,
-        targets: int | Literal["run", "private"] = "run",
+        targets: int | Targets = "run",
         normalise: bool = True,
         consistency: bool = True,
         epsilon: float | None = None,
-        reading: Literal["paper", "code"] = "paper",
-        train_on: Literal["codes", "embeddings"] = "codes",
+        reading: Reading = "paper",
+        train_on: TrainOn = "codes",
         sign: bool = True,
-        gradients: Literal["float32", "float16"] = "float32",
+        gradients: Gradients = "float32",
     ) -> None:
         if bits is not None:
             at_least("bits", bits, 1)
         if epsilon is not None:
             positive("epsilon", epsilon)
         if isinstance(targets, str):
-            one_of("targets", targets, ("run", "private"))
-        one_of("reading", reading, ("paper", "code"))
-        one_of("train_on", train_on, ("codes", "embeddings"))
-        one_of("gradients", gradients, ("float32", "float16"))
+            one_of("targets", targets, get_args(Targets))
+        one_of("reading", reading, get_args(Reading))
+        one_of("train_on", train_on, get_args(TrainOn))
+        one_of("gradients", gradients, get_args(Gradients))
         if epsilon is not None and not sign:
             raise ConfigError(
                 f"Expected sign=true to flip bits with epsilon={epsilon}, got sign=false; drop one of them."
@@ -90,9 +95,7 @@ class Hash(Defence):
 
     def width(self, width: int, classes: int) -> int:
         """As many numbers as bits, by default the fewest that tell the classes apart."""
-        if not classes:
-            raise ConfigError("Expected classes to hash for, got a regression task; leave hash out.")
-        bits = least_bits(classes) if self.bits is None else self.bits
+        bits = code_bits("hash", self.bits, classes)
         if (self.sign or self.consistency) and bits < least_bits(classes):
             raise ConfigError(
                 f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got bits={bits}."

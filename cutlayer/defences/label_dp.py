@@ -1,6 +1,6 @@
 """LabelDP: train on labels that were answered at random, once, before training or stage by stage."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -11,6 +11,8 @@ from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import generator
+
+Mode = Literal["rr", "rr-with-prior"]
 
 HISTOGRAM_SHARE = 0.1  # of epsilon, where the prior has to be learned from the labels
 
@@ -54,7 +56,7 @@ class LabelDP(Defence):
         self,
         *,
         epsilon: float = 1.0,
-        mode: Literal["rr", "rr-with-prior"] = "rr",
+        mode: Mode = "rr",
         prior: tuple[float, ...] | None = None,
         stages: int = 1,
         first: int = 10,
@@ -62,7 +64,7 @@ class LabelDP(Defence):
         temperature: float = 0.5,
     ) -> None:
         positive("epsilon", epsilon)
-        one_of("mode", mode, ("rr", "rr-with-prior"))
+        one_of("mode", mode, get_args(Mode))
         if prior is not None:
             if mode == "rr":
                 raise ConfigError("Expected a prior only with mode=rr-with-prior, got one with mode=rr.")

@@ -1,7 +1,7 @@
 """Marvell: the Gaussian noise of a given power that makes the gradients of two classes hardest to tell apart."""
 
 from math import exp, inf, log, sqrt
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -10,6 +10,8 @@ from cutlayer._validate import one_of, positive
 from cutlayer.defence import Defence, Local, Place, Role, Setting
 from cutlayer.errors import ConfigError
 from cutlayer.rng import normal_like
+
+Many = Literal["refuse", "one-vs-rest"]
 
 GOLDEN = (sqrt(5) - 1) / 2
 ROUNDS = 48  # of a golden section: shrinks an interval by 1e-10
@@ -49,14 +51,14 @@ class Marvell(Defence):
         *,
         scale: float = 1.0,
         error: float | None = None,
-        many: Literal["refuse", "one-vs-rest"] = "refuse",
+        many: Many = "refuse",
     ) -> None:
         positive("scale", scale)
         if error is not None and not 0 < error < 0.5:
             raise ConfigError(
                 f"Expected error={error} to lie between 0 and 0.5, where guesses are no better than chance."
             )
-        one_of("many", many, ("refuse", "one-vs-rest"))
+        one_of("many", many, get_args(Many))
         self.scale = scale
         self.error = error
         self.many = many

@@ -1,6 +1,6 @@
 """Mutual information: a noisy bottleneck that lets through as little as the task needs."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from cutlayer._validate import one_of, positive
 from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
+
+At = Literal["features", "label", "both"]
 
 
 class MutualInformation(Defence):
@@ -33,9 +35,9 @@ class MutualInformation(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("weight=0.001", "weight=0.01", "weight=0.1")
 
-    def __init__(self, *, weight: float = 0.01, at: Literal["features", "label", "both"] = "features") -> None:
+    def __init__(self, *, weight: float = 0.01, at: At = "features") -> None:
         positive("weight", weight)
-        one_of("at", at, ("features", "label", "both"))
+        one_of("at", at, get_args(At))
         self.weight = weight
         self.at = at
 

@@ -1,13 +1,15 @@
 """Output noise: blur the loss's gradient at the logits, before it flows back."""
 
 from math import sqrt
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor
 
 from cutlayer._validate import non_negative, one_of
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.rng import normal_like
+
+Unit = Literal["mean", "row"]
 
 
 class OutputNoise(Defence):
@@ -32,9 +34,9 @@ class OutputNoise(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("variance=0.001", "variance=0.01", "variance=0.1")
 
-    def __init__(self, *, variance: float = 0.01, unit: Literal["mean", "row"] = "mean") -> None:
+    def __init__(self, *, variance: float = 0.01, unit: Unit = "mean") -> None:
         non_negative("variance", variance)
-        one_of("unit", unit, ("mean", "row"))
+        one_of("unit", unit, get_args(Unit))
         self.variance = variance
         self.unit = unit
 

@@ -1,6 +1,6 @@
 """Passport: a layer of the bottom or of the top is scaled and shifted by secrets that change with every batch."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import nn
 
@@ -8,6 +8,8 @@ from cutlayer._validate import non_negative, one_of, positive
 from cutlayer.blocks.passport import PassportLayer
 from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
+
+Where = Literal["bottom", "top", "both"]
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
@@ -45,7 +47,7 @@ class Passport(Defence):
         *,
         mean_range: float = 100.0,
         variance: float = 5.0,
-        where: Literal["bottom", "top", "both"] = "both",
+        where: Where = "both",
         bottom_layer: str = "",
         top_layer: str = "",
         bounded: bool = True,
@@ -53,7 +55,7 @@ class Passport(Defence):
     ) -> None:
         positive("mean_range", mean_range)
         non_negative("variance", variance)
-        one_of("where", where, ("bottom", "top", "both"))
+        one_of("where", where, get_args(Where))
         self.mean_range = mean_range
         self.variance = variance
         self.where = where

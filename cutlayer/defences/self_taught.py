@@ -1,6 +1,6 @@
 """Self-taught: the label party sends no gradient; feature parties teach their bottoms without labels."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -9,6 +9,8 @@ from cutlayer._validate import one_of
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place
 from cutlayer.errors import ConfigError
+
+Teach = Literal["spread", "alike", "nothing"]
 
 
 class SelfTaught(Defence):
@@ -38,8 +40,8 @@ class SelfTaught(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("teach=alike", "teach=spread")  # equally private
 
-    def __init__(self, *, teach: Literal["spread", "alike", "nothing"] = "spread") -> None:
-        one_of("teach", teach, ("spread", "alike", "nothing"))
+    def __init__(self, *, teach: Teach = "spread") -> None:
+        one_of("teach", teach, get_args(Teach))
         self.teach = teach
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:

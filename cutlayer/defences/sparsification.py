@@ -1,11 +1,13 @@
 """Sparsification: send the largest entries only."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from torch import Tensor
 
 from cutlayer._validate import one_of, positive, probability
 from cutlayer.defence import Defence, Local
+
+On = Literal["gradient", "embedding", "update"]
 
 
 class Sparsification(Defence):
@@ -30,10 +32,10 @@ class Sparsification(Defence):
 
     strengths: ClassVar[tuple[str, ...]] = ("share=0.5", "share=0.1", "share=0.01")
 
-    def __init__(self, *, share: float = 0.1, on: Literal["gradient", "embedding", "update"] = "gradient") -> None:
+    def __init__(self, *, share: float = 0.1, on: On = "gradient") -> None:
         positive("share", share)
         probability("share", share)
-        one_of("on", on, ("gradient", "embedding", "update"))
+        one_of("on", on, get_args(On))
         self.share = share
         self.on = on
 

@@ -1,7 +1,7 @@
 """Useless features: pad a table with columns that say nothing, so that a curious party's share of all columns falls."""
 
 from math import ceil
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,9 @@ from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.rng import normal_like
+
+Draw = Literal["shuffle", "normal"]
+At = Literal["all", "features", "label"]
 
 KEPT = 0.9  # of the running mean of useless columns, per training batch
 
@@ -43,12 +46,12 @@ class UselessFeatures(Defence):
         self,
         *,
         times: float = 1.0,
-        draw: Literal["shuffle", "normal"] = "shuffle",
-        at: Literal["all", "features", "label"] = "all",
+        draw: Draw = "shuffle",
+        at: At = "all",
     ) -> None:
         positive("times", times)
-        one_of("draw", draw, ("shuffle", "normal"))
-        one_of("at", at, ("all", "features", "label"))
+        one_of("draw", draw, get_args(Draw))
+        one_of("at", at, get_args(At))
         self.times = times
         self.draw = draw
         self.at = at

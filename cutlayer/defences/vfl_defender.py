@@ -1,7 +1,7 @@
 """VFLDefender: keep the signs of the gradient at the logits, and draw the sizes at random."""
 
 from math import isfinite
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -9,6 +9,10 @@ from torch import Tensor
 from cutlayer._validate import one_of
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.errors import ConfigError
+
+Variant = Literal["paper", "repaired"]
+Reading = Literal["equation", "algorithm"]
+Unit = Literal["row", "mean"]
 
 
 class VFLDefender(Defence):
@@ -47,15 +51,15 @@ class VFLDefender(Defence):
         *,
         low: float = -1.0,
         high: float = 1.0,
-        variant: Literal["paper", "repaired"] = "paper",
-        reading: Literal["equation", "algorithm"] = "equation",
-        unit: Literal["row", "mean"] = "row",
+        variant: Variant = "paper",
+        reading: Reading = "equation",
+        unit: Unit = "row",
     ) -> None:
         if not (isfinite(low) and isfinite(high) and low < 0 < high):
             raise ConfigError(f"Expected finite thresholds low < 0 < high, got low={low} and high={high}.")
-        one_of("variant", variant, ("paper", "repaired"))
-        one_of("reading", reading, ("equation", "algorithm"))
-        one_of("unit", unit, ("row", "mean"))
+        one_of("variant", variant, get_args(Variant))
+        one_of("reading", reading, get_args(Reading))
+        one_of("unit", unit, get_args(Unit))
         self.low = low
         self.high = high
         self.variant = variant

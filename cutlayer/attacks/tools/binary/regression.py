@@ -21,6 +21,7 @@ from cutlayer.attacks.tools.binary.span import Floats, checked, span_of, triangl
 from cutlayer.errors import DataError
 from cutlayer.progress import Progress, silent
 
+Basis = Literal["columns", "svd"]
 Select = Literal["normalised", "literal"]
 MOST_BITS = 22  # a quarter of an hour of one core at 10,000 rows and 20 repeats
 TABLE, ROWS = 8, 1_024  # bits and rows of a table: 1 MiB in float32
@@ -37,7 +38,7 @@ class Close:
     scores: Floats
 
 
-def basis_for(matrix: Floats, rank: int, basis: Literal["columns", "svd"]) -> Floats:
+def basis_for(matrix: Floats, rank: int, basis: Basis) -> Floats:
     """An orthonormal basis of what stands for the span where noise has filled it.
 
     "columns": of `rank` columns of the matrix, as in the paper (the least dependent, by pivoted QR).

@@ -28,7 +28,8 @@ from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.party import FeatureParty
 from cutlayer.plan import Bottoms, Plan, Top
 from cutlayer.recipe import Constant, Optimiser, Recipe
-from cutlayer.spec import class_named, describe, find, kebab, name_of, parse
+from cutlayer.setup import NONE, Setup, read_setup
+from cutlayer.spec import class_named, describe, find, kebab, name_in, name_of, parse, spell
 from cutlayer.words import check_words, read_words
 
 CUSTOM = "custom"  # stands for a module that was made in Python, and has no spelling
@@ -84,17 +85,16 @@ class Settings:
             parties={party: read_kind(kind) for party, kind in self.kinds.items()},
         )
 
-    def under(self, setup: str) -> "Settings":
+    def under(self, setup: Setup) -> "Settings":
         """The same training under a setup, such as `hash:bits=8+max-norm` or `secure-sum+column-noise`.
 
         A cut among its parts replaces the cut; all other parts are the defences, in order.
         """
         cuts = find(cutlayer.cuts, Cut)
-        parts = setup.split("+")
-        chosen = [part for part in parts if part.partition(":")[0] in cuts]
+        chosen = [spell(*part) for part in setup.parts if part[0] in cuts]
         if len(chosen) > 1:
-            raise ConfigError(f"Expected one cut in {setup!r}, got {', '.join(chosen)}.")
-        defences = tuple(part for part in parts if part not in chosen)
+            raise ConfigError(f"Expected one cut in {setup.spelling!r}, got {', '.join(chosen)}.")
+        defences = tuple(spell(*part) for part in setup.parts if part[0] not in cuts)
         return replace(self, cut=chosen[0] if chosen else self.cut, defences=defences)
 
     def to_json(self) -> dict[str, Json]:
@@ -116,7 +116,7 @@ class Settings:
             raise RunError(f"Could not read the plan in run.json ({error}); it is damaged.") from error
         models = [settings.bottom, settings.top, *settings.bottoms.values()]
         spellings = [settings.cut, *models, *settings.defences, *settings.kinds.values()]
-        foreign = [spelling for spelling in spellings if "." in spelling.partition(":")[0]]
+        foreign = [spelling for spelling in spellings if "." in name_in(spelling)]
         if foreign and not trust:
             raise RunError(f"The run names code outside cutlayer ({', '.join(foreign)}); if it is yours, pass --trust.")
         if CUSTOM in models:
@@ -180,12 +180,12 @@ def _spell(model: Bottoms | Top) -> str:
 
 def read_defences(spellings: Sequence[str]) -> tuple[Defence, ...]:
     """Read defences in order; several may be joined by +, and `none` adds nothing."""
-    each = [part for spelling in spellings for part in spelling.split("+")]
+    parts = [part for spelling in spellings for part in read_setup(spelling).parts]
     cuts = find(cutlayer.cuts, Cut)
-    for part in each:
-        if part.partition(":")[0] in cuts:
-            raise ConfigError(f"{part} is a cut, not a defence: choose it with --cut {part}.")
-    return tuple(parse(part, cutlayer.defences, Defence, "defence") for part in each if part != "none")
+    for name, settings in parts:
+        if name in cuts:
+            raise ConfigError(f"{name} is a cut, not a defence: choose it with --cut {spell(name, settings)}.")
+    return tuple(parse(spell(*part), cutlayer.defences, Defence, "defence") for part in parts if part != (NONE, ""))
 
 
 def read_attacks(spellings: Sequence[str]) -> list[Attack]:

@@ -17,6 +17,7 @@ from cutlayer.errors import ConfigError
 
 T = TypeVar("T")
 DASH = re.compile(r"(?<![eE])-")  # between the numbers of a list, not in an exponent
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def kebab(name: str) -> str:
@@ -45,7 +46,23 @@ def describe(thing: object, *, full: bool = False) -> str:
     usual = {n: p.default for n, p in inspect.signature(cls).parameters.items()}
     chosen = {k: v for k, v in vars(thing).items() if not k.startswith("_") and (full or usual.get(k) != v)}
     settings = ",".join(f"{k}={plain(v)}" for k, v in chosen.items())
-    return f"{name}{':' if settings else ''}{settings}"
+    return spell(name, settings)
+
+
+def spell(name: str, settings: str) -> str:
+    """Join a name and its settings: `hash:bits=8`; a name alone, if there are none."""
+    return f"{name}:{settings}" if settings else name
+
+
+def split_spelling(spelling: str) -> tuple[str, str]:
+    """Split what `describe` spelled into the name and its settings."""
+    name, _, settings = spelling.partition(":")
+    return name, settings
+
+
+def name_in(spelling: str) -> str:
+    """The name in what `describe` spelled, without the settings."""
+    return split_spelling(spelling)[0]
 
 
 def find(package: ModuleType, base: type[T]) -> dict[str, type[T]]:
@@ -75,7 +92,7 @@ def modules(package: ModuleType) -> list[ModuleType]:
 
 def parse(text: str, package: ModuleType, base: type[T], what: str) -> T:
     """Make an object from its spelling. A dotted name, `my_module.MyDefence`, is imported from the path."""
-    name, _, rest = text.partition(":")
+    name, rest = split_spelling(text)
     cls = class_named(name, package, base, what)
     return cls(**settings(rest, cls, f"{what} {name}"))
 
@@ -105,6 +122,12 @@ def settings(text: str, function: Callable[..., object], what: str) -> dict[str,
             raise ConfigError(f"Unknown setting {key!r} of {what}: expected {options}.{hint}")
         values[key] = _read(value.strip(), hints[key], f"{key} of {what}")
     return values
+
+
+def numbers_in(settings: str) -> list[float]:
+    """The numbers among the values of `key=value,key=value`, also of those in lists."""
+    values = [part.partition("=")[2] for part in settings.split(",")]
+    return [float(item) for value in values for item in DASH.split(value) if NUMBER.fullmatch(item)]
 
 
 def imported(name: str, what: str) -> object:

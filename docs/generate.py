@@ -27,6 +27,7 @@ from cutlayer.attack import Attack, Target
 from cutlayer.cut import Cut
 from cutlayer.data.about import About
 from cutlayer.defence import Defence
+from cutlayer.docstring import LABELS, read_docstring
 from cutlayer.models import named
 from cutlayer.spec import find
 
@@ -34,20 +35,10 @@ DOCS = Path(__file__).parent
 BEGIN = "<!-- Generated from docstrings by docs/generate.py; do not edit below this line. -->"
 END = "<!-- End of the generated part. -->"
 WIDTH = 120
-LABELS = ("Protects", "Guarantee", "Does not hide", "Sees", "Needs", "Cost", "Specification", "Paper")
-LABEL = re.compile(rf"({'|'.join(LABELS)}):\s+(.*)")
 WORD = re.compile(r"(?:`[^`]*`|\S)+")  # what stands between backticks is not broken
 LOOKS_LIKE_MARKUP = re.compile(r"([-+*>#|=]|\d+[.)])$")  # at the start of a line, these begin a list, a heading, ...
 CITATION = re.compile(r"([a-z][a-z-]*[a-z])(?:, sections? ([\d.]*\d(?:(?:, | and | to )[\d.]*\d)*))?")
 COMMON_OPTIONS = ("parties", "label_party", "seed", "limit")  # explained once for all datasets
-
-
-@dataclass(frozen=True)
-class Docstring:
-    """A docstring in parts: what stands before the labelled paragraphs, and these by their label."""
-
-    paragraphs: tuple[str, ...]
-    labelled: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -57,21 +48,6 @@ class Section:
     group: str
     name: str
     text: str
-
-
-def read_docstring(thing: object) -> Docstring:
-    """Part a docstring at its labels; a label's text goes on until the next label or an empty line."""
-    paragraphs, labelled, label = [""], dict[str, str](), ""
-    for line in (inspect.getdoc(thing) or "").splitlines():
-        if match := LABEL.match(line):
-            label = match[1]
-            labelled[label] = match[2]
-        elif label and line.strip():
-            labelled[label] += f" {line.strip()}"
-        else:
-            label = ""
-            paragraphs = [*paragraphs, ""] if not line.strip() else [*paragraphs[:-1], f"{paragraphs[-1]}\n{line}"]
-    return Docstring(tuple(p.strip("\n") for p in paragraphs if p.strip()), labelled)
 
 
 def wrap(text: str, indent: str = "") -> str:

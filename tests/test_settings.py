@@ -14,6 +14,7 @@ from cutlayer.experiment.study import Study, read_study
 from cutlayer.net.party.manifest import manifest_of
 from cutlayer.papers.job import Job
 from cutlayer.settings import Settings, read_bottoms, read_settings, settings_of
+from cutlayer.setup import read_setup
 
 WORDS = {
     "bottom": "mlp:hidden=8",
@@ -165,10 +166,10 @@ def test_objects_override_words():
 
 
 def test_a_setup_replaces_cut_and_defences():
-    settings = Settings(cut="sum", defences=("max-norm",)).under("hash:bits=8+secure-sum")
+    settings = Settings(cut="sum", defences=("max-norm",)).under(read_setup("hash:bits=8+secure-sum"))
     assert (settings.cut, settings.defences) == ("secure-sum", ("hash:bits=8",))
     with pytest.raises(ConfigError, match="Expected one cut"):
-        Settings().under("sum+secure-sum")
+        Settings().under(read_setup("sum+secure-sum"))
 
 
 @pytest.mark.parametrize(("key", "value"), [("patience", 3), ("kinds", {"b": "greedy-party"})])

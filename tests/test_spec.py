@@ -7,7 +7,7 @@ import cutlayer.defences
 from cutlayer.cut import Cut
 from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError
-from cutlayer.spec import describe, find, kebab, parse, settings
+from cutlayer.spec import describe, find, kebab, name_in, numbers_in, parse, settings, spell, split_spelling
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,13 @@ def test_a_list_of_numbers_may_be_empty():
 class Numbers:
     def __init__(self, *, sizes: tuple[int, ...] = (1,)) -> None:
         self.sizes = sizes
+
+
+def test_a_spelling_is_split_where_describe_joined_it():
+    for spelling, parts in (("hash", ("hash", "")), ("hash:bits=8,on=a:b", ("hash", "bits=8,on=a:b"))):
+        assert split_spelling(spelling) == parts and spell(*parts) == spelling and name_in(spelling) == "hash"
+
+
+def test_numbers_are_those_of_the_values():
+    assert numbers_in("k2=3,std=1e-05,sizes=4-5.5,big=1e+17,on=layer4,clip=None") == [3, 1e-5, 4, 5.5, 1e17]
+    assert numbers_in("") == []

@@ -21,7 +21,7 @@ from cutlayer.plan import Plan, assemble
 from cutlayer.progress import Progress, silent
 from cutlayer.recipe import Recipe
 from cutlayer.rng import generator
-from cutlayer.spec import find, parse
+from cutlayer.spec import find, parse, spell
 from cutlayer.training import using_threads
 
 ROWS, WIDTH, COLUMNS = 2_048, 16, 64
@@ -57,7 +57,7 @@ def sides() -> tuple[dict[tuple[str, str], Epoch], dict[str, str]]:
     refused = {}
     for name, cls in find(cutlayer.defences, Defence).items():
         strength = (cls.strengths or ("",))[len(cls.strengths) // 2]
-        setup = f"{name}:{strength}" if strength else name
+        setup = spell(name, strength)
         for kind, task in tasks.items():
             try:
                 defence = parse(setup, cutlayer.defences, Defence, "defence")

@@ -10,12 +10,12 @@ from cutlayer.data.task import Task
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.json_types import Json
 from cutlayer.rng import generator
-from cutlayer.spec import settings
+from cutlayer.spec import settings, split_spelling
 
 
 def read_dataset(spelling: str, **options: object) -> Task:
     """Read NAME or NAME:option=value,option=value; options that are None are left to the dataset."""
-    name, _, rest = spelling.partition(":")
+    name, rest = split_spelling(spelling)
     one_of("dataset", name, data.names())
     loader = getattr(data, name.replace("-", "_"))
     given = {key: value for key, value in options.items() if value is not None}

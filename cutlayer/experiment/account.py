@@ -18,6 +18,7 @@ from cutlayer.report.advantage import capability, heat, of_row
 from cutlayer.report.record import Extra, Record
 from cutlayer.report.row import Row
 from cutlayer.settings import Settings
+from cutlayer.setup import setup_of
 from cutlayer.version import __version__
 
 THREATS = tuple(target.value for target in Target)
@@ -52,7 +53,7 @@ def record_of(
             missing.append(missing_line(task, cell))
             continue
         if "notes" in outcome:
-            notes.setdefault(cell.setup, {})[cell.seed] = outcome["notes"]
+            notes.setdefault(cell.setup.spelling, {})[cell.seed] = outcome["notes"]
         for line, extra in lines_of(task, cell, outcome):
             rows.append(line)
             if extra:
@@ -72,7 +73,7 @@ def record_of(
 
 def _with_capability(rows: Sequence[Row], extras: Mapping[str, Extra]) -> dict[str, Extra]:
     """Extras, and how well a defence keeps both secret and accuracy, for every figure."""
-    ideal = [row["accuracy"] for row in rows if row["defence"] == "none" and row["accuracy"] is not None]
+    ideal = [row["accuracy"] for row in rows if setup_of(row).is_open and row["accuracy"] is not None]
     scores: dict[str, Extra] = {}
     for row in rows:
         if ideal and row["status"] is Status.DONE and row["accuracy"] is not None:

@@ -10,7 +10,6 @@ from cutlayer.defence import Defence
 from cutlayer.errors import ConfigError
 from cutlayer.experiment.account import facts_of, record_of
 from cutlayer.experiment.cell import Cell, cell_id
-from cutlayer.experiment.lines import split_setup
 from cutlayer.experiment.report import Report
 from cutlayer.experiment.store import Outcome
 from cutlayer.experiment.work import about, measured, refusal
@@ -18,7 +17,9 @@ from cutlayer.finding import Finding
 from cutlayer.horizontal.federated import Federated
 from cutlayer.plan import Plan
 from cutlayer.run import Run
-from cutlayer.settings import Settings, settings_of
+from cutlayer.settings import Settings, read_defences, settings_of
+from cutlayer.setup import Setup, read_setup, setup_of, setup_of_objects
+from cutlayer.spec import describe
 from cutlayer.training import train
 
 Setups = Mapping[str, Sequence[Defence]]
@@ -40,23 +41,25 @@ def audit(
     """Train once per defence and seed, run every attack on each run, and report.
 
     `options` go to `train`, or to another `trainer`: `horizontal.federate`. Findings are those of `cutlayer audit`; a
-    defence that cannot be trained says so in its rows, and an audit in which none can be raises the error.
+    defence that cannot be trained says so in its rows, and an audit in which none can be raises the error. The keys of
+    `defences` are labels for the reader; the column `strength` has the settings of the objects.
     """
-    setups, attacks, seeds = _check(defences, attacks, seeds)
+    defences, attacks, seeds = _check(defences, attacks, seeds)
+    setups = _setups(defences)
     findings: list[tuple[Cell, Outcome]] = []
     training: Settings | None = None
     first_error: Exception | None = None
-    for name, chosen in setups.items():
+    for name, chosen in defences.items():
         for seed in seeds:
             progress(f"training with defence {name}, seed {seed}")
             try:
                 run = trainer(task, defences=chosen, seed=seed, **{"keep": "ends"} | options)
             except Exception as error:
                 first_error = first_error or error
-                findings += _refused(name, attacks, seed, error)
+                findings += _refused(setups[name], attacks, seed, error)
                 continue
             progress(f"attacking defence {name}, seed {seed}")
-            findings += _attacked(run, name, attacks, seed, on_guess)
+            findings += _attacked(run, setups[name], attacks, seed, partial(on_guess, name, seed))
             training = training or settings_of(_plan(run))
     if training is None and first_error is not None:
         raise first_error
@@ -64,22 +67,55 @@ def audit(
     record = record_of(
         task, [cell for cell, _ in findings], {cell.id: outcome for cell, outcome in findings}, facts=facts
     )
-    places = {split_setup(name): place for place, name in enumerate(setups)}
-    return Report(sorted(record.rows, key=lambda row: places[row["defence"], row["strength"]]), record)
+    places = list(setups.values())
+    return Report(sorted(record.rows, key=lambda row: places.index(setup_of(row))), record)
+
+
+def _setups(defences: Setups) -> dict[str, Setup]:
+    """The setup of each list of defences: its key is a label, unless it spells the objects."""
+    setups = {name: _setup(name, chosen) for name, chosen in defences.items()}
+    keys: dict[Setup, str] = {}
+    for name, setup in setups.items():
+        if (other := keys.setdefault(setup, name)) != name:
+            raise ConfigError(
+                f"Expected defences of different names, got {other!r} and {name!r}: a report calls both "
+                f"{setup.spelling}."
+            )
+    return setups
+
+
+def _setup(name: str, chosen: Sequence[Defence]) -> Setup:
+    word, setup = read_setup(name), setup_of_objects(chosen)
+    if word.is_open and chosen:
+        raise ConfigError(f"Expected no defence under the name {name!r}, got {setup.spelling}.")
+    return word if word.names == setup.names and _spells(name, chosen) else setup_of_objects(chosen, label=name)
+
+
+def _spells(name: str, chosen: Sequence[Defence]) -> bool:
+    """Whether the command line would read these defences from the name."""
+    try:
+        read = read_defences([name])
+    except ConfigError:
+        return False
+    return [describe(defence, full=True) for defence in read] == [describe(defence, full=True) for defence in chosen]
 
 
 def _attacked(
-    run: Run | Federated, name: str, attacks: Sequence[Attack], seed: int, on_guess: OnGuess
+    run: Run | Federated,
+    setup: Setup,
+    attacks: Sequence[Attack],
+    seed: int,
+    on_guess: Callable[[Attack, Guess, Finding], None],
 ) -> Iterator[tuple[Cell, Outcome]]:
     facts = about(run)
     for attack in attacks:
-        cell = Cell(name, attack, seed, cell_id(run.task, _plan(run), attack))
-        yield cell, facts | measured(run, {cell.id: attack}, seed=seed, on_guess=partial(on_guess, name, seed))
+        cell = Cell(setup, attack, seed, cell_id(run.task, _plan(run), attack))
+        yield cell, facts | measured(run, {cell.id: attack}, seed=seed, on_guess=on_guess)
 
 
-def _refused(name: str, attacks: Sequence[Attack], seed: int, error: Exception) -> Iterator[tuple[Cell, Outcome]]:
+def _refused(setup: Setup, attacks: Sequence[Attack], seed: int, error: Exception) -> Iterator[tuple[Cell, Outcome]]:
     for attack in attacks:
-        yield Cell(name, attack, seed, f"{name}, {attack.describe()}, seed {seed}"), refusal(error)
+        yield Cell(setup, attack, seed, f"{setup.spelling}, {attack.describe()}, seed {seed}"), refusal(error)
 
 
 def _plan(run: Run | Federated) -> Plan:

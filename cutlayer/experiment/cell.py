@@ -11,6 +11,7 @@ from cutlayer.experiment.study import Study
 from cutlayer.experiment.unit import Part, PartWords, Unit
 from cutlayer.plan import Plan
 from cutlayer.settings import read_attacks, settings_of
+from cutlayer.setup import Setup, read_setup
 from cutlayer.spec import describe
 from cutlayer.version import __version__
 
@@ -19,7 +20,7 @@ from cutlayer.version import __version__
 class Cell:
     """Where findings come from."""
 
-    setup: str
+    setup: Setup
     attack: Attack
     seed: int
     id: str
@@ -29,7 +30,7 @@ def cells_of(study: Study, task: Task) -> list[Cell]:
     """Every cell of a study, in order."""
     attacks = read_attacks(study.attacks)
     cells = [
-        Cell(setup, attack, seed, cell_id(task, study.plan(setup, seed), attack))
+        Cell(read_setup(setup), attack, seed, cell_id(task, study.plan(setup, seed), attack))
         for setup in study.defences
         for seed in study.seeds
         for attack in attacks
@@ -50,10 +51,10 @@ def cell_id(task: Task, plan: Plan, attack: Attack) -> str:
 
 def units_of(study: Study, cells: Sequence[Cell]) -> list[Unit]:
     """A unit of work for each setup and seed, whose parts are the cells on it."""
-    trainings: dict[tuple[str, int], list[Part]] = {}
+    trainings: dict[tuple[Setup, int], list[Part]] = {}
     for cell in cells:
         attack = describe(cell.attack, full=True)
-        words: PartWords = {"setup": cell.setup, "attack": cell.attack.describe(), "seed": cell.seed}
+        words: PartWords = {"setup": cell.setup.spelling, "attack": cell.attack.describe(), "seed": cell.seed}
         part = Part(key=cell.id, attacks=(attack,), words=words)
         trainings.setdefault((cell.setup, cell.seed), []).append(part)
     return [

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from cutlayer.finding import Status
 from cutlayer.report.advantage import Estimate, Standing, heat, over_seeds, standing
-from cutlayer.report.cells import setup_name
 from cutlayer.report.record import Choice
 from cutlayer.report.row import Row
+from cutlayer.setup import Setup, setup_of
 
-NONE = ("none", "")
 LEAKS = (Standing.ABOVE, Standing.TURNED)
 
 
@@ -17,8 +16,7 @@ LEAKS = (Standing.ABOVE, Standing.TURNED)
 class Option:
     """One setup: what it costs, and how far the worst attack on it gets."""
 
-    defence: str
-    strength: str
+    setup: Setup
     accuracy: float
     leakage: float  # the worst attack's advantage, 0 to 1
     worst: str  # that attack
@@ -29,7 +27,7 @@ class Option:
     @property
     def name(self) -> str:
         """As on the command line."""
-        return setup_name(self.defence, self.strength)
+        return self.setup.spelling
 
     @property
     def costs(self) -> tuple[float, float, float]:
@@ -44,15 +42,15 @@ class Option:
 
 def options(rows: Sequence[Row], threats: Sequence[str]) -> list[Option]:
     """Every setup that was attacked, with its worst attack among the threats."""
-    setups: dict[tuple[str, str], dict[tuple[str, str], list[Row]]] = {}
+    setups: dict[Setup, dict[tuple[str, str], list[Row]]] = {}
     for row in rows:
         if row["status"] is Status.DONE and row["target"] in threats:
-            attacks = setups.setdefault((row["defence"], row["strength"]), {})
+            attacks = setups.setdefault(setup_of(row), {})
             attacks.setdefault((row["attack"], row["victim"]), []).append(row)
     return [_option(setup, attacks) for setup, attacks in setups.items()]
 
 
-def _option(setup: tuple[str, str], attacks: Mapping[tuple[str, str], list[Row]]) -> Option:
+def _option(setup: Setup, attacks: Mapping[tuple[str, str], list[Row]]) -> Option:
     gains: dict[tuple[str, str], tuple[str, Estimate]] = {
         attack: (seeds[0]["metric"], over_seeds(seeds)) for attack, seeds in attacks.items()
     }
@@ -60,7 +58,7 @@ def _option(setup: tuple[str, str], attacks: Mapping[tuple[str, str], list[Row]]
     metric, gain = gains[worst]
     rows = [row for seeds in attacks.values() for row in seeds]
     return Option(
-        *setup,
+        setup,
         accuracy=_mean(row["accuracy"] for row in rows),
         leakage=heat(metric, gain.mean),
         worst=worst[0],
@@ -80,7 +78,7 @@ def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float
     setups = options(rows, threats)
     if not setups:
         return None
-    undefended = [option for option in setups if (option.defence, option.strength) == NONE]
+    undefended = [option for option in setups if option.setup.is_open]
     plain = undefended[0] if undefended else max(setups, key=lambda option: option.accuracy)
     least = plain.accuracy - max_accuracy_loss / 100
     allowed = sorted((option for option in setups if option.accuracy >= least), key=_rank)
@@ -94,8 +92,8 @@ def choose(rows: Sequence[Row], threats: Sequence[str], max_accuracy_loss: float
         "what_would_change": _changes(setups, best, plain),
         "pareto": [
             {
-                "defence": option.defence,
-                "strength": option.strength,
+                "defence": option.setup.names,
+                "strength": option.setup.strength,
                 "accuracy": option.accuracy,
                 "leakage": option.leakage,
                 "bytes": option.bytes,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cutlayer.attack import Attack
 from cutlayer.data.task import Task
+from cutlayer.docstring import read_docstring
 from cutlayer.finding import Finding, FindingFacts, PerColumn, Shown, Status
 from cutlayer.report.record import Extra, Images, NamedColumn
 
@@ -58,8 +59,7 @@ def _pictures(shown: Shown) -> Images:
 
 
 def _paper(attack: Attack) -> str:
-    parts = (type(attack).__doc__ or "").split("Paper:")
-    return " ".join(parts[1].split()).rstrip(".") if len(parts) > 1 else ""
+    return read_docstring(type(attack)).labelled.get("Paper", "").rstrip(".")
 
 
 def _png(values: NDArray[Any], low: float, high: float) -> str:

@@ -25,16 +25,8 @@ def lines_of(task: Task, cell: Cell, outcome: Outcome) -> list[tuple[Row, Extra]
 
 def missing_line(task: Task, cell: Cell) -> Row:
     """What is known of a cell that has not run."""
-    defence, strength = split_setup(cell.setup)
-    known = {"defence": defence, "strength": strength, "attack": cell.attack.describe(), "seed": cell.seed}
-    return read_missing(known | roles(task, cell.attack))
-
-
-def split_setup(setup: str) -> tuple[str, str]:
-    """Names and settings of a setup: "hash:bits=8+max-norm" is ("hash+max-norm", "bits=8+")."""
-    parts = [part.partition(":") for part in setup.split("+")]
-    settings = "+".join(part[2] for part in parts)
-    return "+".join(part[0] for part in parts), settings if settings.strip("+") else ""
+    known = {"attack": cell.attack.describe(), "seed": cell.seed}
+    return read_missing(known | _setup_columns(cell) | roles(task, cell.attack))
 
 
 def roles(task: Task, attack: Attack) -> dict[str, str]:
@@ -49,9 +41,11 @@ def _line(task: Task, cell: Cell, row: Mapping[str, object], outcome: Outcome) -
     line: dict[str, Any] = {key: "" if key in WORDS else None for key in COLUMNS}
     line |= {key: row[key] for key in COLUMNS if key in row} | _costs(outcome)
     line |= {key: line[key] or role for key, role in roles(task, cell.attack).items()}
-    defence, strength = split_setup(cell.setup)
-    line |= {"defence": defence, "strength": strength, "seed": cell.seed, "cell": cell.id}
-    return read_row(line)
+    return read_row(line | _setup_columns(cell) | {"seed": cell.seed, "cell": cell.id})
+
+
+def _setup_columns(cell: Cell) -> dict[str, str]:
+    return {"defence": cell.setup.names, "strength": cell.setup.strength}
 
 
 def _costs(outcome: Outcome) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from cutlayer._validate import one_of
 from cutlayer.attack import Attack
 from cutlayer.cut import Cut
 from cutlayer.defence import Defence
-from cutlayer.spec import find
+from cutlayer.spec import find, spell
 
 
 class Depth(StrEnum):
@@ -64,4 +64,4 @@ def _strengths(strengths: Sequence[str], depth: Depth) -> Sequence[str]:
 
 
 def _spelled(name: str, settings: Sequence[str]) -> list[str]:
-    return [f"{name}:{setting}" if setting else name for setting in settings]
+    return [spell(name, setting) for setting in settings]

@@ -18,6 +18,7 @@ from cutlayer.experiment.unit import load
 from cutlayer.json_types import Json
 from cutlayer.plan import Plan
 from cutlayer.settings import Settings, read_attacks
+from cutlayer.setup import read_setup
 from cutlayer.words import check_words
 
 TABLE = (
@@ -66,7 +67,7 @@ class Study:
 
     def plan(self, setup: str, seed: int) -> Plan:
         """The plan of a setup: of its parts a cut replaces the study's, all others are defences in order."""
-        return replace(self.training.under(setup), seed=seed).plan()
+        return replace(self.training.under(read_setup(setup)), seed=seed).plan()
 
     def to_json(self) -> dict[str, Json]:
         """As JSON values: one flat table of words, which `study_again` reads."""

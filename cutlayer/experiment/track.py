@@ -7,9 +7,9 @@ from typing import Any
 from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
 from cutlayer.finding import Status
-from cutlayer.report.cells import setup_name
 from cutlayer.report.record import Record
 from cutlayer.report.row import Row, value_and_baseline
+from cutlayer.setup import setup_of
 
 Log = Callable[[Record], None]
 
@@ -33,8 +33,7 @@ def figures(record: Record) -> dict[str, float]:
 
 
 def _name(row: Row) -> str:
-    setup = setup_name(row["defence"], row["strength"])
-    return f"{row['attack']} on {row['victim']} under {setup} seed {row['seed']}"
+    return f"{row['attack']} on {row['victim']} under {setup_of(row).spelling} seed {row['seed']}"
 
 
 def _mlflow(uri: str) -> Log:

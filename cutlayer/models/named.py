@@ -15,7 +15,7 @@ import cutlayer.models
 from cutlayer._validate import one_of
 from cutlayer.data.task import Features
 from cutlayer.errors import ConfigError
-from cutlayer.spec import defined, imported, settings
+from cutlayer.spec import defined, imported, settings, split_spelling
 
 Maker = Callable[..., nn.Module]  # from features and width, or from inputs and outputs; then settings by keyword
 
@@ -63,7 +63,7 @@ def _makers(ending: str) -> dict[str, Maker]:
 
 
 def _named(spelling: str, makers: dict[str, Maker], what: str) -> Named:
-    name, _, rest = spelling.partition(":")
+    name, rest = split_spelling(spelling)
     if "." not in name:
         one_of(what, name, makers)
     make = imported(name, what) if "." in name else makers[name]

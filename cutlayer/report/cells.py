@@ -21,25 +21,11 @@ from cutlayer.report.advantage import (
 )
 from cutlayer.report.record import Extra, Record
 from cutlayer.report.row import Row, value_and_baseline
+from cutlayer.setup import Setup, setup_of, setup_of_columns
 
 K = TypeVar("K")
 T = TypeVar("T")
 RANK = (Status.DONE, Status.FAILED, Status.MISSING, Status.DOES_NOT_APPLY)  # which status speaks for a cell
-
-
-def setup_name(defence: str, strength: str) -> str:
-    """A defence and its settings as the command line has them: hash:bits=8, hash:bits=8+max-norm.
-
-    The settings of a composition are joined by + as its defences are: "bits=8+".
-    """
-    if not strength:
-        return defence
-    defences, settings = defence.split("+"), strength.split("+")
-    if len(defences) == 1:
-        return f"{defence}:{strength}"
-    if len(defences) != len(settings):
-        return f"{defence} ({strength})"
-    return "+".join(f"{name}:{setting}" if setting else name for name, setting in zip(defences, settings, strict=True))
 
 
 @dataclass(frozen=True)
@@ -57,7 +43,12 @@ class MatrixCell:
     @property
     def setup(self) -> str:
         """The defence with its settings."""
-        return setup_name(self.defence, self.strength)
+        return setup_of_columns(self.defence, self.strength).spelling
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there was no defence."""
+        return setup_of_columns(self.defence, self.strength).is_open
 
     @cached_property
     def done(self) -> tuple[Row, ...]:
@@ -212,11 +203,11 @@ def unique(items: Iterable[K]) -> list[K]:
     return list(dict.fromkeys(items))
 
 
-def per_run(record: Record) -> dict[tuple[str, str], dict[int, Row]]:
+def per_run(record: Record) -> dict[Setup, dict[int, Row]]:
     """One row per setup and seed: what belongs to the training, not to an attack."""
-    runs: dict[tuple[str, str], dict[int, Row]] = {}
+    runs: dict[Setup, dict[int, Row]] = {}
     for row in record.rows:
-        seeds = runs.setdefault((row["defence"], row["strength"]), {})
+        seeds = runs.setdefault(setup_of(row), {})
         if row["accuracy"] is not None and row["seed"] not in seeds:
             seeds[row["seed"]] = row
     return runs

@@ -7,7 +7,7 @@ from cutlayer.finding import Target
 from cutlayer.metrics.interval import mean_interval
 from cutlayer.report.advantage import Estimate
 from cutlayer.report.blocks import Entry, Table
-from cutlayer.report.cells import MatrixCell, estimate, extras, group, per_run, setup_name
+from cutlayer.report.cells import MatrixCell, estimate, extras, group, per_run
 from cutlayer.report.record import Record
 
 Cost = Literal["accuracy", "bytes", "step_bytes", "step_seconds", "train_seconds"]
@@ -21,7 +21,7 @@ def costs(record: Record) -> dict[str, dict[str, float | None]]:
     spending = {}
     for setup, seeds in per_run(record).items():
         means: dict[str, Estimate | None] = {key: estimate(row[key] for row in seeds.values()) for key in ALL}
-        spending[setup_name(*setup)] = {key: None if mean is None else mean.mean for key, mean in means.items()}
+        spending[setup.spelling] = {key: None if mean is None else mean.mean for key, mean in means.items()}
     return spending
 
 

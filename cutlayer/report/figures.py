@@ -4,7 +4,7 @@ Colours are Okabe and Ito's, safe for colour-blind readers, and every defence ha
 no colour carries a meaning alone. Plotly reads a little HTML in texts, so names are escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from statistics import mean
 from typing import Any
@@ -27,10 +27,10 @@ TICKS = {"tickvals": [1e-4, 1e-3, 1e-2, 0.1, 1], "ticktext": ["0.01%", "0.1%", "
 WORST = "worst attack"
 
 
-def style(defences: Sequence[str]) -> dict[str, Look]:
-    """Colour, symbol and dash of every defence; undefended is in the colour of the text."""
-    looks = {"none": ("@ink", "circle", "solid")}
-    for i, name in enumerate(d for d in unique(defences) if d != "none"):
+def style(cells: Sequence[MatrixCell], name_of: Callable[[MatrixCell], str]) -> dict[str, Look]:
+    """Colour, symbol and dash by the name of every defence; undefended is in the colour of the text."""
+    looks = {name_of(cell): ("@ink", "circle", "solid") for cell in cells if cell.is_open}
+    for i, name in enumerate(unique(name_of(cell) for cell in cells if not cell.is_open)):
         looks[name] = (COLOURS[i % len(COLOURS)], SYMBOLS[i % len(SYMBOLS)], DASHES[i // len(COLOURS) % len(DASHES)])
     return looks
 
@@ -38,7 +38,7 @@ def style(defences: Sequence[str]) -> dict[str, Look]:
 def trade_off(cells: Sequence[MatrixCell]) -> dict[str, View]:
     """Utility against leakage under one threat: the worst attack first, then each attack in its own metric."""
     done = [cell for cell in cells if cell.done and cell.accuracy is not None]
-    looks = style([cell.defence for cell in done])
+    looks = style(done, lambda cell: cell.defence)
     setups = group(done, lambda cell: (cell.defence, cell.strength))
     tops = [top for attacks in setups.values() if (top := worst(attacks)) is not None]
     views = {WORST: _view(_curves(tops, looks, way=True), _axes(tops, way=True))} if tops else {}
@@ -122,7 +122,7 @@ def _dashed(at: float) -> dict[str, Any]:
 def roc(record: Record, cells: Sequence[MatrixCell]) -> dict[str, View]:
     """True against false positives, a view per attack; the first seed that has a curve is drawn."""
     views = {}
-    looks = style([cell.setup for cell in cells])
+    looks = style(cells, lambda cell: cell.setup)
     for line in group(cells, lambda cell: (cell.attack, cell.attacker, cell.victim)).values():
         curves = [(cell, extras(record, cell, lambda extra: extra.get("roc"))) for cell in line]
         traces = [_roc(cell, known[0][1], looks[cell.setup]) for cell, known in curves if known]

@@ -17,9 +17,10 @@ from cutlayer.report.blocks import (
     percent,
     with_interval,
 )
-from cutlayer.report.cells import MatrixCell, by_setup, cells_of, group, per_run, setup_name, threats, unique, worst
+from cutlayer.report.cells import MatrixCell, by_setup, cells_of, group, per_run, threats, unique, worst
 from cutlayer.report.columns import exposed
 from cutlayer.report.record import Record
+from cutlayer.setup import read_setup, setup_of
 
 QUESTION = {
     Target.LABELS: "Who could learn the labels?",
@@ -69,21 +70,22 @@ def verdict(record: Record, cells: Sequence[MatrixCell]) -> list[Block]:
     if not setups:
         return [*blocks, Text("No attack gave a figure, so nothing can be said.", strong=True)]
     tops: list[MatrixCell] = []
-    if leaks := [cell for cell in setups.get("none", []) if not cell.harmless]:
+    undefended = [cell for cell in cells if cell.done and cell.is_open]
+    if leaks := [cell for cell in undefended if not cell.harmless]:
         best = [worst(attacks) for attacks in group(leaks, lambda cell: cell.about).values()]
         tops = sorted([cell for cell in best if cell is not None], key=lambda cell: -cell.heat)
         parts = [f"{cell.about}, {percent(cell.heat)} of the way from guessing to perfect" for cell in tops]
         blocks.append(Text(f"Without a defence, {'; '.join(parts)}.", strong=True))
-    elif "none" in setups:
+    elif undefended:
         blocks.append(Text("Even without a defence, no attack was shown to beat its baseline.", strong=True))
     blocks.append(Text(_defended(setups, by_setup(cells)), strong=True))
-    column = exposed(record, [cell for cell in cells if cell.setup == "none" and cell.done])
+    column = exposed(record, undefended)
     items = [f"Undefended, {cell.about}: {reached(cell)}." for cell in tops] + ([column] if column else [])
     return [*blocks, Items(items)] if items else blocks
 
 
 def _defended(setups: dict[str, list[MatrixCell]], every: dict[str, list[MatrixCell]]) -> str:
-    tested = {name: attacks for name, attacks in setups.items() if name != "none"}
+    tested = {name: attacks for name, attacks in setups.items() if not attacks[0].is_open}
     if not tested:
         return "No defence was tested."
     safe = [name for name, attacks in tested.items() if all(cell.harmless for cell in attacks)]
@@ -152,7 +154,7 @@ def choice(record: Record) -> list[Block]:
         return [Text("No recommendation was asked for.")]
     named = advice["choice"]
     first = (
-        f"Use {'no defence' if named == 'none' else named}."
+        f"Use {'no defence' if read_setup(named).is_open else named}."
         if named
         else "None of the setups tested achieves what was asked for."
     )
@@ -165,7 +167,7 @@ def choice(record: Record) -> list[Block]:
     ]
     rows: list[list[Entry]] = [
         [
-            setup_name(option["defence"], option["strength"]),
+            setup_of(option).spelling,
             option["accuracy"],
             _way(option["leakage"]),
             option["bytes"],

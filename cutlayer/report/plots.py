@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from cutlayer.errors import ConfigError
 from cutlayer.metrics.forms import measure_named
 from cutlayer.metrics.utility import Utility
-from cutlayer.report.cells import setup_name
 from cutlayer.report.row import Summary
+from cutlayer.setup import setup_of
+from cutlayer.spec import name_in
 
 Array = NDArray[np.floating]
 Out = Path | str | IO[bytes]
@@ -43,16 +44,16 @@ def trade_off(rows: Sequence[Summary], path: Out) -> None:
     for row in rows:
         if _known(row["value"]) and _known(row["accuracy"]):
             threats.setdefault((str(row.get("task", "")), row["attack"], row["victim"]), []).append(row)
-    names = list(dict.fromkeys(_setup(row) for group in threats.values() for row in group))
+    names = list(dict.fromkeys(setup_of(row).spelling for group in threats.values() for row in group))
     style = {n: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
     across = 2 if len(threats) in (2, 4) else max(1, min(3, len(threats)))
     down = max(1, ceil(len(threats) / across))
     figure = Figure(figsize=(max(5.2, 3.9 * across), 3.6 * down + 0.7), layout="constrained")
     if not threats:
         figure.text(0.5, 0.5, "no attack applied", ha="center", va="center", color=INK)
-    short = Counter(_short(attack) for attack in {attack for _, attack, _ in threats})
+    short = Counter(name_in(attack) for attack in {attack for _, attack, _ in threats})
     for number, ((_, attack, _), group) in enumerate(threats.items(), start=1):
-        heading = _short(attack) if short[_short(attack)] == 1 else "\n".join(wrap(attack, 44))
+        heading = name_in(attack) if short[name_in(attack)] == 1 else "\n".join(wrap(attack, 44))
         _panel(figure.add_subplot(down, across, number), heading, group, style)
     if threats:
         handles: list[Any] = [_handle(name, *style[name]) for name in names]
@@ -65,10 +66,6 @@ def _known(value: float | None) -> bool:
     return value is not None and isfinite(value)
 
 
-def _setup(row: Summary) -> str:
-    return setup_name(row["defence"], row["strength"])
-
-
 def _handle(name: str, colour: str, marker: str) -> Line2D:
     return Line2D([], [], color=colour, marker=marker, markersize=8, linestyle="none", label=name)
 
@@ -79,7 +76,7 @@ def _panel(axes: Axes, heading: str, rows: Sequence[Mapping[str, Any]], style: M
         axes.axvspan(min(baselines), max(baselines), color=PALE, zorder=0)
     axes.axvline(float(np.mean(baselines)), color=GREY, linestyle="--", linewidth=1.2, zorder=1)
     for row in rows:
-        colour, marker = style[setup_name(row["defence"], row["strength"])]
+        colour, marker = style[setup_of(row).spelling]
         sides = [[max(0.0, row["value"] - row["low"])], [max(0.0, row["high"] - row["value"])]]
         axes.errorbar(
             row["value"],
@@ -150,8 +147,3 @@ def reconstructions(
         handles = [Patch(facecolor=COLOURS[2], label=text)]
         figure.legend(handles=handles, loc="outside lower center", frameon=False, fontsize=9, handlelength=0.25)
     figure.savefig(path, format="png", dpi=DPI, facecolor="white")
-
-
-def _short(attack: str) -> str:
-    """An attack's name without its settings."""
-    return attack.split(":")[0]

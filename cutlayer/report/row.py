@@ -1,6 +1,5 @@
 """Row: one finding as plain data: one attack, on one victim, under one setup, with one seed."""
 
-import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, TypedDict, cast, get_args, get_type_hints
@@ -9,6 +8,7 @@ from cutlayer._validate import one_of
 from cutlayer.errors import ConfigError
 from cutlayer.finding import Status, Target
 from cutlayer.metrics.forms import NAMED
+from cutlayer.setup import setup_of
 
 
 class Row(TypedDict):
@@ -103,10 +103,9 @@ def value_and_baseline(row: Row) -> tuple[float, float]:
 
 def order(row: Row) -> Order:
     """Undefended first, then by defence, strength (as numbers), attack, victim and seed."""
-    text = row["strength"]
-    numbers = tuple(float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?", text))
+    setup = setup_of(row)
     names = (row["attack"], row["attacker"], row["victim"])
-    return (row["defence"] != "none", row["defence"], numbers, text, *names, row["seed"], row["cell"])
+    return (not setup.is_open, setup.names, setup.order, setup.strength, *names, row["seed"], row["cell"])
 
 
 def check_keys(given: Mapping[str, object], wanted: Iterable[str], where: str) -> None:

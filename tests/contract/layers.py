@@ -13,6 +13,8 @@ LAYERS = {
             "exports",
             "rng",
             "spec",
+            "setup",
+            "docstring",
             "wire",
             "message",
         ),

@@ -4,6 +4,7 @@ import pytest
 
 import cutlayer as cl
 from cutlayer.cli import main
+from cutlayer.report.cells import cells_of
 from cutlayer.report.record import Record
 from cutlayer.report.row import CLOCK
 from cutlayer.settings import read_attacks, read_defences
@@ -81,8 +82,45 @@ def test_an_attack_that_breaks_is_a_row_with_its_reason():
 
 def test_rows_keep_the_order_of_the_defences_and_files_have_them(tmp_path):
     report = audit({"z": [], "none": [], "a:b=1": []}, [cl.attacks.ModelCompletion(labels=6, epochs=1)])
-    assert [(row["defence"], row["strength"]) for row in report.rows] == [("z", ""), ("none", ""), ("a", "b=1")]
+    assert [(row["defence"], row["strength"]) for row in report.rows] == [("z", ""), ("none", ""), ("a:b=1", "")]
     report.save(tmp_path / "x.csv")
     report.save(tmp_path / "x.html")
     assert len((tmp_path / "x.csv").read_text().splitlines()) == 4
     assert "a:b=1" in (tmp_path / "x.html").read_text()
+
+
+def columns(defences):
+    report = audit(defences, [cl.attacks.NormScore()])
+    return [(row["defence"], row["strength"]) for row in report.rows], report
+
+
+def test_a_key_is_a_label_and_the_strength_is_that_of_the_objects():
+    noise, dp = cl.defences.GaussianNoise(std=0.5), cl.defences.LabelDP(epsilon=2.0)
+    given = {
+        "label-dp": [dp],
+        "noise: strong+er": [noise],
+        "the same noise": [noise],
+        "both": [noise, cl.defences.MaxNorm()],
+        "gaussian-noise:std=0.50": [noise],
+    }
+    found, report = columns(given)
+    assert found == [
+        ("label-dp", "epsilon=2.0"),
+        ("noise: strong+er", "std=0.5"),
+        ("the same noise", "std=0.5"),
+        ("both", "std=0.5+"),
+        ("gaussian-noise", "std=0.50"),
+    ]
+    cells = cells_of(report.record())
+    assert {cell.setup for cell in cells} >= {"label-dp:epsilon=2.0", "noise: strong+er (std=0.5)"}
+    assert set(report.record().facts["setup_notes"]) <= {cell.setup for cell in cells}
+
+
+def test_two_keys_that_a_report_cannot_tell_apart_are_refused():
+    dp = cl.defences.LabelDP(epsilon=2.0)
+    with pytest.raises(
+        cl.ConfigError, match=r"'label-dp' and 'label-dp:epsilon=2\.0': a report calls both label-dp:eps"
+    ):
+        audit({"label-dp": [dp], "label-dp:epsilon=2.0": [dp]}, [cl.attacks.NormScore()])
+    with pytest.raises(cl.ConfigError, match=r"no defence under the name 'none', got label-dp:epsilon=2\.0"):
+        audit({"none": [dp]}, [cl.attacks.NormScore()])

@@ -3,7 +3,6 @@
 import pytest
 
 from cutlayer.experiment.choice import choose, front, options
-from cutlayer.experiment.lines import split_setup
 from cutlayer.finding import Status
 
 
@@ -74,23 +73,6 @@ def test_seeds_are_averaged_with_their_own_baselines():
     rows = [row("none", "", "a", 0.9, 0.9, baseline=0.5), row("none", "", "a", 0.8, 0.92, baseline=0.6, seed=1)]
     (option,) = options(rows, ("labels",))
     assert option.leakage == pytest.approx((0.8 + 0.5) / 2) and option.accuracy == pytest.approx(0.91)
-
-
-@pytest.mark.parametrize(
-    ("setup", "parts"),
-    [
-        ("none", ("none", "")),
-        ("hash:bits=8", ("hash", "bits=8")),
-        ("hash:bits=8+max-norm", ("hash+max-norm", "bits=8+")),
-        ("secure-sum+column-noise:flip=0.1", ("secure-sum+column-noise", "+flip=0.1")),
-        ("secure-sum+self-taught", ("secure-sum+self-taught", "")),
-        ("secure-sum+self-taught+ppdl", ("secure-sum+self-taught+ppdl", "")),
-    ],
-)
-def test_setups_split_into_names_and_settings(setup, parts):
-    assert split_setup(setup) == parts
-    (option,) = options([row(*parts, "a", 0.6, 0.9)], ("labels",))
-    assert option.name == setup
 
 
 def test_a_composition_without_settings_is_recommended_by_its_whole_name():

@@ -2,7 +2,7 @@
 
 import cutlayer as cl
 from cutlayer.attacks import Decoder, FeatureReconstruction, ModelCompletion
-from cutlayer.experiment.lines import roles, split_setup
+from cutlayer.experiment.lines import roles
 
 
 def test_nobody_attacks_itself():
@@ -12,8 +12,3 @@ def test_nobody_attacks_itself():
             assert pair["attacker"] != pair["victim"], (task, attack.name)
     assert roles(cl.data.wine(), FeatureReconstruction()) == {"attacker": "party2", "victim": "party1"}
     assert roles(cl.data.wine(), Decoder()) == {"attacker": "party1", "victim": "party2"}
-
-
-def test_a_setup_is_split_into_names_and_settings():
-    assert split_setup("hash:bits=8+max-norm") == ("hash+max-norm", "bits=8+")
-    assert split_setup("secure-sum+ppdl") == ("secure-sum+ppdl", "")

@@ -14,8 +14,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from cutlayer.report.cells import setup_name
 from cutlayer.report.files import write_all
+from cutlayer.setup import setup_of
 from tests.helpers import synthetic_record as synthetic
 from tests.helpers.hostile_record import evil_record
 
@@ -69,7 +69,7 @@ def findings(study):
     with (study / "findings.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             if row["status"] == "done":
-                name = setup_name(row["defence"], row["strength"])
+                name = setup_of(row).spelling
                 groups[row["attack"], name].append(row)
     return groups
 

@@ -1,7 +1,5 @@
-import pytest
-
 from cutlayer.finding import Status
-from cutlayer.report.cells import cells_of, matrix, setup_name
+from cutlayer.report.cells import cells_of, matrix
 from tests.helpers import synthetic_record as synthetic
 
 
@@ -15,17 +13,3 @@ def test_cells_join_seeds_and_victims():
     setups, lines = matrix(list(cells.values()))
     assert setups[0] == "none" and len(lines) == len(synthetic.ATTACKS)
     assert all(set(line) == set(setups) for _, line in lines)
-
-
-@pytest.mark.parametrize(
-    ("defence", "strength", "name"),
-    [
-        ("none", "", "none"),
-        ("gaussian-noise", "std=1e+05", "gaussian-noise:std=1e+05"),
-        ("hash+max-norm", "bits=8+", "hash:bits=8+max-norm"),
-        ("hash+label-dp", "bits=8+epsilon=2", "hash:bits=8+label-dp:epsilon=2"),
-        ("hash+max-norm", "bits=8", "hash+max-norm (bits=8)"),
-    ],
-)
-def test_a_setup_is_named_as_on_the_command_line(defence, strength, name):
-    assert setup_name(defence, strength) == name

@@ -15,7 +15,7 @@ from cutlayer.papers.job import Job
 
 
 @dataclass(frozen=True)
-class Setup:
+class DatasetFacts:
     """What the paper says about a dataset: hidden layers, binary columns, and 0/1 vectors in their span."""
 
     hidden: tuple[int, ...]
@@ -24,11 +24,11 @@ class Setup:
 
 
 SETUPS = {
-    "bank": Setup((60, 30, 10), 1, 1),
-    "credit": Setup((100, 50, 20), 1, 1),
-    "mushroom": Setup((300, 200, 100), 5, 5),
-    "nursery": Setup((200, 100), 1, 1),
-    "covertype": Setup((200, 200, 200), 4, 15),
+    "bank": DatasetFacts((60, 30, 10), 1, 1),
+    "credit": DatasetFacts((100, 50, 20), 1, 1),
+    "mushroom": DatasetFacts((300, 200, 100), 5, 5),
+    "nursery": DatasetFacts((200, 100), 1, 1),
+    "covertype": DatasetFacts((200, 200, 200), 4, 15),
 }
 NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
 EXACT = ("binary-equations", "binary-search", "binary-search:visible=all")
@@ -82,7 +82,7 @@ def _entries(quick: bool) -> Iterator[Entry]:
                 yield Entry("figure 4", "synthetic", method, f"{rank} columns", clock, f"check:{method}, {rank}")
 
 
-def _undefended(dataset: str, setup: Setup, quick: bool) -> Iterator[Entry]:
+def _undefended(dataset: str, setup: DatasetFacts, quick: bool) -> Iterator[Entry]:
     """Section VI-C: every binary column, exactly. The paper's counts, then ours."""
     training = job(dataset, "none", quick)
 

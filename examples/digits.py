@@ -32,7 +32,7 @@ from scipy.stats import t
 import cutlayer as cl
 from cutlayer.metrics.forms import measure_named
 from cutlayer.report import plots
-from cutlayer.report.cells import setup_name
+from cutlayer.setup import setup_of
 
 EPOCHS, WIDTH = 30, 32
 FILES = ("findings.csv", "reconstructions.png", "report.html", "trade-off.png")
@@ -127,7 +127,7 @@ def conclusions(report: cl.Report) -> list[str]:
     accuracy: dict[tuple[str, str], list[float]] = {}
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in report.rows:
-        setup = setup_name(row["defence"], row["strength"])
+        setup = setup_of(row).spelling
         accuracy.setdefault((setup, row["task"]), []).append(row["accuracy"])
         cells.setdefault((setup, row["attack"].split(":")[0]), []).append(row)
     lines = []
@@ -156,7 +156,7 @@ def show(console: Console, summary: list[dict[str, Any]], seeds: int) -> None:
         last = ""
         for row in (row for row in summary if row["task"] == task):
             margin = (row["high"] - row["low"]) / 2
-            setup = setup_name(row["defence"], row["strength"])
+            setup = setup_of(row).spelling
             table.add_row(
                 "" if setup == last else setup,
                 row["attack"].split(":")[0],

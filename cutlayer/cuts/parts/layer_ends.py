@@ -11,7 +11,6 @@ unknown factors can be taken apart again (a greatest common divisor for width 1,
 the party that opens a result to the other blurs it first, by as much as the rounding of its own factor does.
 """
 
-import hashlib
 import math
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutlayer.crypto import Encrypted, PublicKey, Residues, Ring, Scheme
+from cutlayer.cuts.parts.stretch import stretch as stretch
 from cutlayer.errors import DataError
 
 MOST = 128  # how large a number of an embedding may be
@@ -195,13 +195,6 @@ class WeightsEnd:
     def _masked(self, plain: Residues, operand: Encrypted) -> bytes:
         self._mask = self.ring.uniform((plain.shape[0], operand.shape[1]))
         return self.public.masked_product(plain, operand, self._mask).to_bytes()
-
-
-def stretch(seed: int, purpose: str, step: int, shape: tuple[int, ...], bits: int) -> Residues:
-    """Signed numbers of `bits` bits, uniform, from a private seed: nobody else foresees them, and runs repeat."""
-    ring = Ring(bits, 0)
-    stream = hashlib.shake_256(f"cutlayer/{seed}/encrypted layer/{purpose}/{step}".encode())
-    return ring.centred(ring.from_stream(stream.digest(math.prod(shape) * ring.bytes_each), shape))
 
 
 def _digits(numbers: Residues, base: int, count: int) -> list[Residues]:

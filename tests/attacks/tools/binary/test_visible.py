@@ -115,7 +115,7 @@ def test_a_deeper_bottom_of_the_attacker_puts_in_what_enters_its_last_layer():
     def bottoms(features, width):
         return (deep if features.values.shape[1] == COLUMNS["bank"][0] else linear)(features, width)
 
-    run = cl.train(task, bottoms=bottoms, cut=SecureSum(), recipe=recipe, keep="none", **models)
+    run = cl.train(task, bottoms=bottoms, cut=SecureSum(scheme="none"), recipe=recipe, keep="none", **models)
     view = all_rows(run)
     rows, _, own = messages(view, "each")
     layers = run.session.label_party.bottom.bottom.layers

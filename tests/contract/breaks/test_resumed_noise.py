@@ -69,7 +69,7 @@ def test_noise_is_drawn_anew_whenever_a_party_is_built():
 def test_the_cut_draws_anew_in_a_deployment_and_repeats_in_a_simulation():
     def seed_of(private):
         cut = EncryptedLayer()
-        cut.begin(Setting(Role.FEATURE_PARTY, Subject.PARTY, 2, rng(), private_seed=private), None)
+        cut.begin(Setting("p1", Role.FEATURE_PARTY, Subject.PARTY, 2, rng(), 0, private_seed=private), None)
         return cut._seed
 
     assert len({seed_of(KEPT), seed_of(KEPT), KEPT}) == 3 and seed_of(KEPT) >= SECRET
@@ -90,7 +90,7 @@ def test_a_layer_goes_on_from_saved_shares_whatever_the_new_seed_is():
 
 
 def test_secure_sums_masks_and_shares_are_new_after_a_restart():
-    """Keys are agreed on anew, so a step's masks differ; M_A is drawn anew, so two shares of one row differ by noise."""
+    """Keys are agreed on anew, so masks of a step differ; so is M_A, and two shares of a row differ by uniform noise."""
     ring = Ring(40, 24)
 
     def masks():

@@ -90,7 +90,7 @@ def test_a_layer_goes_on_from_saved_shares_whatever_the_new_seed_is():
 
 
 def test_secure_sums_masks_and_shares_are_new_after_a_restart():
-    """Keys are agreed on anew, so masks of a step differ; so is M_A, and two shares of a row differ by uniform noise."""
+    """Keys are agreed on anew, so masks of a step differ; M_A is new too, so two shares of a row differ by noise."""
     ring = Ring(40, 24)
 
     def masks():

@@ -11,6 +11,7 @@ from cutlayer.blocks.passport import PassportLayer, passport_layers
 from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences.passport import Passport
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.models.lenet import LeNet, LeNetTop
 from cutlayer.models.mlp import MLP
@@ -18,7 +19,7 @@ from cutlayer.rng import Stream
 
 
 def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
+    return Draws(seed)
 
 
 def setting(subject=Subject.BOTTOM, role=Role.FEATURE_PARTY, seed=0):

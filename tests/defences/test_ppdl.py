@@ -9,6 +9,7 @@ import cutlayer as cl
 from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Local, Place
 from cutlayer.defences import PPDL
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
@@ -69,7 +70,7 @@ def test_at_the_papers_numbers_signs_are_drawn_at_random(local):
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=12, max_size=12), st.floats(0.01, 1e6), st.floats(0.01, 1))
 def test_bounded_and_few_whatever_comes(values, epsilon, share):
     payload = torch.tensor(values).view(4, 3)
-    here = Local(Place.GRADIENT, torch.Generator().manual_seed(0), True, torch.arange(4))
+    here = Local(Place.GRADIENT, Draws(0), True, torch.arange(4))
     sent = PPDL(epsilon=epsilon, share=share).protect(payload, here)
     assert sent.abs().max() <= 1.0001e-3 and sent.count_nonzero() <= max(1, share * 12 + 1e-6)
 

@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from cutlayer.defence import Local, Place
 from cutlayer.defences import VFLDefender
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 
@@ -49,9 +50,7 @@ def test_signs_stay_so_clipping_and_normalising_first_would_change_nothing(value
     gradient = gradient.where(gradient.abs() > 1e-30, 0.0)  # squares below do not underflow to a zero norm
 
     def sent(payload):
-        return VFLDefender().protect(
-            payload, Local(Place.LOGITS, torch.Generator().manual_seed(seed), True, torch.arange(4))
-        )
+        return VFLDefender().protect(payload, Local(Place.LOGITS, Draws(seed), True, torch.arange(4)))
 
     signs = gradient.sign().where(gradient != 0, 1.0)
     assert torch.equal(sent(gradient).sign(), signs)

@@ -17,13 +17,13 @@ from cutlayer.defences.mutual_information import Bottleneck, divergence
 from cutlayer.errors import ConfigError
 from cutlayer.rng import Stream
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 
 
 def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
-    return Setting("p", role, subject, 3, rng(), 4)
+    return Setting("p", role, subject, 3, draws(), 4)
 
 
 def build(*arguments):

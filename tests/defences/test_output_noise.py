@@ -26,7 +26,7 @@ def test_noise_has_the_given_variance_at_the_logits_only(local):
 
 def test_by_hand_and_in_units_of_one_row(local):
     payload = torch.tensor([[1.0, -1.0], [0.0, 0.5]])
-    draw = torch.randn(2, 2, generator=local(seed=3).rng)
+    draw = local(seed=3).rng.normal((2, 2)).float()
     mean = OutputNoise(variance=4.0).protect(payload, local(Place.LOGITS, seed=3))
     row = OutputNoise(variance=4.0, unit="row").protect(payload, local(Place.LOGITS, seed=3))
     assert torch.allclose(mean, payload + 2 * draw) and torch.allclose(row, payload + draw)  # of two rows

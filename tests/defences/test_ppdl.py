@@ -35,7 +35,7 @@ def test_by_hand_with_the_same_draws(local):
     payload = torch.tensor([[0.9, -0.1, 0.4, -0.6, 2.0, 0.3]])
     epsilon, bound, threshold, most = 300.0, 1.0, 0.2, 3
     clipped, rng = payload[0].clamp(-1, 1), local(seed=7).rng
-    order = torch.randperm(6, generator=rng).tolist()
+    order = rng.permutation(6).tolist()
     choosing, blurring = (2 * most * 2 * bound / (part * epsilon) for part in (8 / 9, 2 / 9))
     query = laplace_like(clipped, 2 * choosing, rng).tolist()
     bars = (threshold + laplace_like(clipped[:most], choosing, rng)).tolist()

@@ -17,7 +17,7 @@ ROWS = torch.tensor([[0.2, -0.5, 0.3], [0.0, 0.1, -0.1]])
 
 def test_the_formula_by_hand(local):
     """Two rows: thresholds -2 and 4 are halved; sizes are 1 - draw."""
-    draw = torch.rand(2, 3, generator=local(seed=4).rng)
+    draw = local(seed=4).rng.uniform((2, 3)).float()
     sent = VFLDefender(low=-2, high=4).protect(ROWS, local(Place.LOGITS, seed=4))
     side = torch.tensor([[2.0, -1.0, 2.0], [2.0, 2.0, -1.0]])
     assert torch.allclose(sent, side * (1 - draw))

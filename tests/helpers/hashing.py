@@ -10,21 +10,23 @@ from cutlayer.data.task import Features
 from cutlayer.defence import Local, Place
 from cutlayer.party import FeatureParty
 from tests.helpers.small_task import bottom, make_task, top
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 
 
 def easy_task(parties=3, label_party="p0"):
     """Every party's columns tell the class."""
-    task, draw = make_task(parties, label_party), rng(3)
+    task, draw = make_task(parties, label_party), draws(3)
     shift = 3.0 * one_hot(task.labels, 4)
     return replace(task, features={n: Features(torch.randn(150, 4, generator=draw) + shift) for n in task.features})
 
 
 def here(place=Place.EMBEDDING, *, labels=None, classes=2, seed=0, peer="p1", training=True):
     """What the label party, or with no labels a feature party, knows."""
-    return Local(place, rng(seed), training, torch.arange(2), labels=labels, peer=peer, classes=classes, shared_seed=3)
+    return Local(
+        place, draws(seed), training, torch.arange(2), labels=labels, peer=peer, classes=classes, shared_seed=3
+    )
 
 
 def train(task=None, *defences, **options):

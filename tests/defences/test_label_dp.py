@@ -98,8 +98,8 @@ def test_without_a_prior_a_tenth_of_epsilon_buys_noisy_frequencies():
 def test_the_noise_on_counts_is_laplace_of_scale_two_over_epsilon():
     labels = torch.zeros(5_000, dtype=torch.int64)
     labels[::2] = 1
-    draws = torch.stack([noisy_frequencies(labels, 2, 1.0, draws(s)) for s in range(3000)]) * len(labels)
-    noise = draws[:, 0] - draws[:, 1]  # the difference of two Laplace: variance 2 * 2 * 2^2 = 16
+    counts = torch.stack([noisy_frequencies(labels, 2, 1.0, draws(s)) for s in range(3000)]) * len(labels)
+    noise = counts[:, 0] - counts[:, 1]  # the difference of two Laplace of whole numbers: variance about 2 * 2 * 2^2
     assert noise.mean().item() == pytest.approx(0, abs=0.25) and noise.var().item() == pytest.approx(16, rel=0.15)
 
 
@@ -111,8 +111,8 @@ def test_a_given_prior_uses_all_of_epsilon():
 
 def test_only_the_label_party_draws():
     labels, here = torch.tensor([0, 1, 2]), setting(role=Role.FEATURE_PARTY)
-    before = here.rng.get_state()
-    assert LabelDP().labels(labels, here) is labels and torch.equal(here.rng.get_state(), before)
+    before = here.rng.state
+    assert LabelDP().labels(labels, here) is labels and torch.equal(here.rng.state, before)
 
 
 def test_large_epsilon_keeps_every_label():

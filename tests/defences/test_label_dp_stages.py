@@ -83,7 +83,7 @@ def test_a_waiting_row_gives_nothing_away():
         top = staged(defence, 50)
         here = Local(Place.LABELS, draws(7), True, rows, outputs=outputs, top=top)
         changed = torch.where(top.stages == 1, (labels + other) % 3, labels)
-        results.append((defence.batch(changed, here), here.rng.get_state()))
+        results.append((defence.batch(changed, here), here.rng.state))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 

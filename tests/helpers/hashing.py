@@ -10,14 +10,14 @@ from cutlayer.data.task import Features
 from cutlayer.defence import Local, Place
 from cutlayer.party import FeatureParty
 from tests.helpers.small_task import bottom, make_task, top
-from tests.helpers.toy import draws
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 
 
 def easy_task(parties=3, label_party="p0"):
     """Every party's columns tell the class."""
-    task, draw = make_task(parties, label_party), draws(3)
+    task, draw = make_task(parties, label_party), rng(3)
     shift = 3.0 * one_hot(task.labels, 4)
     return replace(task, features={n: Features(torch.randn(150, 4, generator=draw) + shift) for n in task.features})
 

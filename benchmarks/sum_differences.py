@@ -14,14 +14,17 @@ import torch
 
 import cutlayer as cl
 from benchmarks.results import write_table
+from benchmarks.sfa_remedies import Signs
 from cutlayer.attacks.sum_differences import own_columns
 from cutlayer.attacks.tools.ridge import best_ridge
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.cuts.secure_sum import SecureSum
+from cutlayer.defence import Defence
+from cutlayer.defences import GaussianNoise
 from cutlayer.models import named
 from cutlayer.rng import generator
 from cutlayer.run import Run
-from cutlayer.settings import read_attacks, read_defences
+from cutlayer.settings import read_attacks
 
 PAIRS, SEEDS = 200, range(3)
 ATTACKS = {
@@ -38,7 +41,7 @@ class Case:
     epochs: int = 6
     width: int = 64
     bottom: str = "linear"  # the feature party's
-    defences: tuple[str, ...] = ()
+    defences: tuple[Defence, ...] = ()
 
 
 CASES = {
@@ -50,12 +53,12 @@ CASES = {
     "width 8": Case(width=8),
     "partner has a hidden layer": Case(bottom="mlp:hidden=64"),
     "partner has two hidden layers": Case(bottom="mlp:hidden=64-64"),
-    "fresh noise 0.1": Case(defences=("gaussian-noise:std=0.1,on=embedding",)),
-    "fresh noise 0.3": Case(defences=("gaussian-noise:std=0.3,on=embedding",)),
-    "fresh noise 1": Case(defences=("gaussian-noise:std=1,on=embedding",)),
-    "codes of 16 bits": Case(width=16, defences=("hash:bits=16",)),
-    "codes of 8 bits": Case(width=8, defences=("hash:bits=8",)),
-    "column-noise 0.25": Case(defences=("column-noise:flip=0.25",)),
+    "fresh noise 0.1": Case(defences=(GaussianNoise(std=0.1),)),
+    "fresh noise 0.3": Case(defences=(GaussianNoise(std=0.3),)),
+    "fresh noise 1": Case(defences=(GaussianNoise(std=1.0),)),
+    "signs of 64 numbers": Case(defences=(Signs(bits=64),)),
+    "signs of 16 numbers": Case(width=16, defences=(Signs(bits=16),)),
+    "signs of 8 numbers": Case(width=8, defences=(Signs(bits=8),)),
 }
 
 
@@ -69,7 +72,7 @@ def make_run(case: Case, seed: int) -> Run:
         top=named.top("relu-mlp"),
         width=case.width,
         epochs=case.epochs,
-        defences=read_defences(case.defences),
+        defences=case.defences,
         seed=seed,
         keep="all",
     )

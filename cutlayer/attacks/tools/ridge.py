@@ -22,9 +22,10 @@ class Ridge:
     @classmethod
     def fit(cls, inputs: Tensor, values: Tensor, weight: float) -> "Ridge":
         """Least squares with a penalty on the weights; without inputs, the mean."""
-        middle, spread = inputs.mean(dim=0), inputs.std(dim=0, unbiased=False)
+        middle, mean = inputs.mean(dim=0), values.mean(dim=0)
+        spread = (inputs - middle).pow(2).mean(dim=0).sqrt()
         spread = spread.where(spread > 1e-12, 1.0)
-        scaled, mean = (inputs - middle) / spread, values.mean(dim=0)
+        scaled = (inputs - middle) / spread
         if not inputs.shape[1]:
             return cls(middle, spread, inputs.new_zeros(0, values.shape[1]), mean)
         gram = scaled @ scaled.T

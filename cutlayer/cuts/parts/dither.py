@@ -18,6 +18,7 @@ from torch import Tensor
 
 from cutlayer.crypto import Residues, Ring
 from cutlayer.crypto.needs import load
+from cutlayer.draws import KEY, Draws
 
 CIPHERS = "cryptography.hazmat.primitives.ciphers"
 DIGITS = 24  # significant bits of float32
@@ -29,7 +30,7 @@ class Dither:
     def __init__(self, ring: Ring, places: int, seed: int) -> None:
         self.ring, self.places = ring, places
         ciphers = load(CIPHERS)
-        key = hashlib.sha256(f"cutlayer/{seed}/dither".encode()).digest()
+        key = Draws(seed, "cut", "dither").bytes(KEY)
         self._cipher = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.ECB())
 
     def of(self, embedding: Tensor) -> Residues:

@@ -16,9 +16,7 @@ from cutlayer.errors import DataError, ProtocolError
 
 FINE = 8  # bits below the bound of W_mask: how finely it is drawn
 SIZES = 1 << 20  # no layer is wider: what a peer says is checked before anything is allocated
-DRAWN = (
-    48  # bits of a draw that becomes an entry of W_mask: so many that none is likelier than another by more than 2^-38
-)
+DRAWN = 48  # bits of a draw that becomes an entry of W_mask: none is then likelier than another by more than 2^-38
 
 
 def bound_of(inputs: int) -> float:

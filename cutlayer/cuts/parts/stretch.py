@@ -1,18 +1,18 @@
-"""Stretch: a party's seed into as many uniform numbers as a cut needs, by a cryptographic hash."""
+"""Stretch: a party's seed into as many uniform numbers of the ring as a cut needs."""
 
-import hashlib
 import math
 from collections.abc import Sequence
 
 from cutlayer.crypto import Residues, Ring
+from cutlayer.draws import Draws
 from cutlayer.rng import SECRET, secret_seed
 
 
 def stretch(seed: int, purpose: str, step: int, shape: Sequence[int], bits: int) -> Residues:
     """Signed numbers of `bits` bits, uniform, from a private seed: nobody else foresees them, and runs repeat."""
     ring = Ring(bits, 0)
-    stream = hashlib.shake_256(f"cutlayer/{seed}/{purpose}/{step}".encode())
-    return ring.centred(ring.from_stream(stream.digest(math.prod(shape) * ring.bytes_each), shape))
+    stream = Draws(seed, "cut", purpose, step).bytes(math.prod(shape) * ring.bytes_each)
+    return ring.centred(ring.from_stream(stream, shape))
 
 
 def once_only(seed: int) -> int:

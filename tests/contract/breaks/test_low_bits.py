@@ -63,15 +63,16 @@ def solved(left, right, bits):
 
 
 def low_bits_attack(sums, own, tries=150):
-    """Columns of W_mask from the low bits: solve from a few rows, keep what many others agree with."""
-    draws, found = np.random.default_rng(0), {}
+    """Columns of W_mask from the low bits: solve from a few rows, keep what most others agree with."""
+    draws, found, most = np.random.default_rng(0), {}, np.full(WIDTH, 0.3)
     for _ in range(tries):
         few = draws.choice(len(own), COLUMNS, replace=False)
         weights = solved(own[few], sums[few], ZEROS)
         if weights is None:
             continue
         agree = ((sums - own @ weights) % 2**ZEROS == 0).mean(axis=0)
-        for column in np.nonzero(agree > 0.3)[0]:
+        for column in np.nonzero(agree > most)[0]:
+            most[column] = agree[column]
             found[int(column)] = (weights[:, column] + 2 ** (ZEROS - 1)) % 2**ZEROS - 2 ** (ZEROS - 1)
     return found
 

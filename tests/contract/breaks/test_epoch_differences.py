@@ -25,11 +25,14 @@ def sums_of(run):
 
 
 def learned(seen, truth):
-    """The error of a ridge regression on the first rows, relative to the mean's, on the others."""
-    inputs = torch.cat([seen / seen.std(), torch.ones(len(seen), 1).double()], dim=1)
-    gram = inputs[:TOLD].T @ inputs[:TOLD] + 1e-4 * torch.eye(inputs.shape[1]).double()
-    guess = inputs[TOLD:] @ torch.linalg.solve(gram, inputs[:TOLD].T @ truth[:TOLD])
-    return float((guess - truth[TOLD:]).pow(2).mean() / (truth[TOLD:] - truth[:TOLD].mean(dim=0)).pow(2).mean())
+    """The error of ridge regression on the first rows, relative to the mean's, on the others; of penalties the best."""
+    inputs, middle, errors = seen / seen.std(), truth[:TOLD].mean(dim=0), []
+    inputs = inputs - inputs[:TOLD].mean(dim=0)
+    for power in range(-4, 6):
+        gram = inputs[:TOLD].T @ inputs[:TOLD] + 10.0**power * torch.eye(inputs.shape[1]).double()
+        guess = inputs[TOLD:] @ torch.linalg.solve(gram, inputs[:TOLD].T @ (truth[:TOLD] - middle)) + middle
+        errors.append(float((guess - truth[TOLD:]).pow(2).mean()))
+    return min(errors) / float((truth[TOLD:] - middle).pow(2).mean())
 
 
 @pytest.fixture(scope="module", params=[(), (GaussianNoise(std=1.0),)], ids=["ours", "fresh noise"])
@@ -56,10 +59,12 @@ def test_differences_of_epochs_give_the_partners_rows_unless_noise_is_fresh(trai
 
 
 def test_the_mask_is_not_in_them(trained):
-    """Sums are far from linear in the partner's columns; their differences are, up to rounding."""
+    """Of sums, what is not linear in the partner's columns is the mask. Of their differences little is left: weights
+    change within an epoch, so rows of early and late batches meet different ones."""
     noisy, sums, truth = trained
     inputs = torch.cat([truth, torch.ones(len(truth), 1).double()], dim=1)
-    left = [t - inputs @ torch.linalg.lstsq(inputs, t, driver="gelsd").solution for t in (sums[0], sums[-1] - sums[0])]
-    shares = [float(rest.pow(2).sum() / whole.pow(2).sum()) for rest, whole in zip(left, (sums[0], sums[-1] - sums[0]))]
+    wholes = sums[0], sums[-1] - sums[0]
+    left = [t - inputs @ torch.linalg.lstsq(inputs, t, driver="gelsd").solution for t in wholes]
+    shares = [float(rest.pow(2).sum() / whole.pow(2).sum()) for rest, whole in zip(left, wholes, strict=True)]
     assert shares[0] > 0.02
-    assert shares[1] > 0.5 if noisy else shares[1] < shares[0]
+    assert shares[1] > 0.5 if noisy else shares[1] < 0.3 * shares[0]

@@ -12,8 +12,8 @@ import cutlayer as cl
 from cutlayer.crypto import Bfv, Ring
 from cutlayer.cuts.encrypted_layer import EncryptedLayer
 from cutlayer.cuts.parts import layer_ends
-from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd
-from cutlayer.cuts.parts.masking import Blind, Holder
+from cutlayer.cuts.parts.layer_ends import NoiseEnd, WeightsEnd
+from cutlayer.cuts.parts.masking import Blind, Holder, places_of
 from cutlayer.cuts.parts.stretch import stretch
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.message import Kind, Phase
@@ -21,6 +21,7 @@ from cutlayer.models.mlp import MLP
 from cutlayer.plan import Plan, assemble
 from cutlayer.transcript import Keep, Policy, Transcript
 from tests.helpers.distinguish import found
+from tests.helpers.layer_steps import LAYER, PLACES, TERMS, Unmasked, layer_steps
 from tests.helpers.random_task import random_task
 from tests.helpers.toy import rng
 
@@ -94,9 +95,8 @@ def made_up_for_label(messages, own):
 def test_the_label_partys_messages_of_two_partners_follow_from_the_sums(three):
     messages, plain, own = three
     secrets = [matrix for name in ("p1", "p2") for matrix in plain[name]]
-    seen = label_view(messages, own)
-    real, made_up = seen, made_up_for_label(messages, own)
-    assert found(BITS, real, made_up) == set()
+    made_up = made_up_for_label(messages, own)
+    assert found(BITS, label_view(messages, own), made_up) == set()
     assert found(BITS, [*messages["p1"], *messages["p2"]], made_up[: 2 * EPOCHS], secrets) == set()
 
 
@@ -114,16 +114,10 @@ def test_the_label_partys_message_of_one_partner_is_the_sum_less_its_own_mask():
     task, session, seen, embeddings = trained(SecureSum(), 2)
     rows, messages, _ = seen.channels["p1", "p0", Kind.EMBEDDING, Phase.TRAIN].read()
     holder, label = session.parties["p1"].cut._holder, session.label_party.cut
-    own = session.label_party.cut._ring.encode_rows(task.features["p0"].values[rows], 24 - _places())
+    own = session.label_party.cut._ring.encode_rows(task.features["p0"].values[rows], 24 - places_of(COLUMNS))
     z = embeddings["p1"]
     ideal = RING.sum([RING.encode(z), holder.dither.of(z), RING.matmul(own, RING.wrap(holder.weights))])
     assert np.array_equal(messages.numpy(), RING.subtract(ideal, label._shares.of(rows.numpy())))
-
-
-def _places():
-    from cutlayer.cuts.parts.masking import places_of
-
-    return places_of(COLUMNS)
 
 
 def test_the_encrypted_mask_is_told_from_zeros_only_in_the_clear():
@@ -194,52 +188,6 @@ def test_nothing_arrives_that_no_simulator_makes(cut, parties, expected):
 
 # encrypted-layer
 
-LAYER = Ring(BITS, 0)
-TERMS = Terms(LAYER, COLUMNS, WIDTH, 0.1)
-PLACES = TERMS.places
-STEPS = 20
-
-
-class Watching(NoiseEnd):
-    """Keeps all that it decrypts."""
-
-    def _open(self, data, rows, of, for_rows=None):
-        self.seen = super()._open(data, rows, of, for_rows)
-        return self.seen
-
-
-class Unmasked(WeightsEnd):
-    """A label party that forgot its masks."""
-
-    def _masked(self, plain, operand):
-        self._mask = np.zeros((plain.shape[0], operand.shape[1]), np.int64)
-        return self.public.masked_product(plain, operand, self._mask).to_bytes()
-
-
-def layer_steps(label_class=WeightsEnd):
-    """Some batches: what each side got, in the ring, beside what the functionality works on."""
-    scheme, out = Bfv(LAYER), {name: [] for name in ("product", "half", "step", "half step", "gradient", "true step")}
-    feature = Watching(scheme, TERMS, 21)
-    label = label_class(scheme.read_key(feature.secret.public.to_bytes()), TERMS, 22)
-    feature.begin(label.begin(feature.factor()))
-    weights, alphas = LAYER.add(label.weights, feature.noise), []
-    for step in range(STEPS):
-        alpha, delta = (torch.randn(32, size, generator=rng(100 * size + step)) for size in (COLUMNS, WIDTH))
-        product = feature.complete(label.forward(feature.forward(alpha), 32), alpha, step)
-        out["half"].append(feature.seen.T)
-        ideal = LAYER.matmul(LAYER.encode(alpha, PLACES.embedding), weights)
-        out["product"].append(LAYER.subtract(LAYER.subtract(product, label._mask.T), ideal))
-        share, _ = feature.disturb(label.weights_gradient(feature.operand(alpha), delta / 32), 32, step)
-        out["half step"].append(feature.seen.T)
-        true = alpha.double().T @ delta.double() / 32
-        out["true step"].append(true.numpy())
-        out["step"].append(LAYER.subtract(share, label._mask.T))
-        feature.gradient(label.gradient(feature.encrypted_noise(32), delta / 32, step), 32)
-        ideal = LAYER.matmul(LAYER.encode(delta / 32, PLACES.delta + 5), np.ascontiguousarray(weights.T))
-        out["gradient"].append(LAYER.subtract(feature.seen, ideal))
-        alphas.append(alpha.double().numpy())
-    return {name: np.concatenate(parts) for name, parts in out.items()} | {"alpha": np.concatenate(alphas)}
-
 
 @pytest.fixture(scope="module")
 def steps():
@@ -255,7 +203,7 @@ def below_rounding(shape):
 def test_what_is_opened_is_the_ideal_output_and_a_blur(name, steps):
     """alpha W at the label party, delta W^T at the feature party: beyond them, uniform numbers below rounding."""
     rest = steps[name]
-    secrets = [steps["alpha"]]
+    secrets = [steps["alpha"], steps["delta"]]
     assert found(BITS, [rest], [below_rounding(rest.shape)], secrets) == set()
 
 
@@ -277,7 +225,12 @@ def test_the_label_partys_step_is_noise_over_half_the_ring(steps):
 
 
 def test_noise_of_the_gradients_own_size_is_found(monkeypatch, steps):
-    monkeypatch.setattr(Terms, "noise_bits", 27)
+    real = layer_ends.stretch
+
+    def small(seed, purpose, step, shape, bits):
+        return real(seed, purpose, step, shape, 25 if purpose == "noise" else bits)
+
+    monkeypatch.setattr(layer_ends, "stretch", small)
     weak, half = layer_steps()["step"], Ring(BITS - 1, 0)
     made_up = LAYER.wrap(half.centred(half.uniform(weak.shape)))
     assert found(BITS, [weak], [made_up], [steps["true step"]]) == {"bytes", "told apart", "linear"}

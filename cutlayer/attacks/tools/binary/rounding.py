@@ -6,6 +6,10 @@ numbers (`precision`), which are two independent figures. Where both agree, the 
 and how far rounding turned it follows. Where they do not, there is noise, or a column too weak to be
 told from it, or the messages are not linear, and nothing can be proved about columns that were not found.
 
+Two limits are left. A column so faint that rounding drowns it wholly leaves no trace: `faint` says below which
+strength that is. And noise that spares the very directions left over, because it was added before the
+layer or in few directions, is as good as further columns of the table: the span then truly lacks the others.
+
 Columns are scaled by their steps, and rows too while directions are counted, so that neither a column of
 large numbers nor a row far out drowns the others.
 
@@ -19,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from cutlayer.attacks.tools.binary.noise import edge
 from cutlayer.attacks.tools.binary.precision import Precision, precision_of
 from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Singles, Span, as_array
 
@@ -27,10 +32,12 @@ ADDED = 2.0  # the same where sums of many terms were rounded too
 LEAST = 0.05  # times the same: below it a direction is empty, and says nothing about noise
 FLAT = 2.2  # largest over smallest left-over direction, beside the edges of chance
 ROW = 4.0  # times what a direction may have: the same of a row
+SPARE = 2  # directions left over, at least: one may be a rule of the messages, such as that they add up to zero
 FEWEST = 2.0  # rows per direction that is left over
 DEVIATIONS = 6.0  # of rounding: more is not met in any row
 OURS = 48  # significant bits that our own arithmetic in float64 keeps; finer rounding is not seen
 FINE = 1e-4  # turn of the span by rounding, up to which an exact test overlooks nothing
+FAINT = 1e-6  # of the strongest direction: strength that must still be seen; half precision and few digits hide more
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Rounding:
     doubt: str  # why nothing can be proved about columns that are not found; empty if something can
     turn: float  # bound on the deviation that rounding put outside the span, of a column of deviation 1
     off: float  # bound on what rounding moved a 0/1 column by, in any row
+    faint: float  # of the strongest direction: what is weaker drowns in the rounding
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,16 @@ def rounding_of(matrix: ArrayLike | Tensor) -> Rounding:
         return _doubtful(rank, doubt)
     basis = np.concatenate([part @ right[:rank].T for part in scaled.parts()]) / values[:rank]
     span = Span(np.linalg.qr(basis - basis.mean(axis=0))[0], values, centred=True)
-    ratio = float(values[rank] / values[rank - 1])
+    unseen = float((right[rank:] ** 2).sum(axis=0).min() ** 0.5)  # how much of its noise each message shows, at least
+    blur = max(float(values[rank]), LEAST * limit) / max(unseen, np.finfo(float).eps)
+    ratio, faint = blur / float(values[rank - 1]), 2 * limit / float(values[0])
     uneven = float((scaled.rows**2).mean() ** 0.5 / scaled.rows.min())
     turn, off = 2 * ratio * uneven, DEVIATIONS * ratio * float(scaled.rows.max() / scaled.rows.min())
     if turn > FINE:
         doubt = f"the weakest of {rank} directions is too near to the rounding to {precision}"
-    return Rounding(span, rank, doubt, turn, off)
+    elif faint > FAINT:
+        doubt = f"rounding to {precision} may drown columns altogether"
+    return Rounding(span, rank, doubt, turn, off, faint)
 
 
 def _scaled(array: Singles | Floats, precision: Precision) -> _Scaled:
@@ -130,8 +142,12 @@ def _doubt(values: Floats, rank: int, rows: int, precision: Precision) -> str:
         return f"all {rank} directions stand above the rounding to {precision}, so noise cannot be told from columns"
     if not rank:
         return f"no direction stands above the rounding to {precision}"
+    if len(rest) < SPARE:
+        return f"only {len(rest)} direction is left over, which is too few to tell noise by"
     if rows < FEWEST * len(values):
         return f"{rows} rows are too few to measure rounding in {len(rest)} directions"
+    if edge(values[:rank], rows) is not None:
+        return "the weakest directions are alike, as noise would make them"
     if precision.bits > OURS:
         return ""
     if rest[0] < LEAST:
@@ -149,4 +165,4 @@ def _sizes(scaled: _Scaled, rest: Floats) -> Iterator[float]:
 
 
 def _doubtful(rank: int, doubt: str) -> Rounding:
-    return Rounding(None, rank, doubt, np.inf, np.inf)
+    return Rounding(None, rank, doubt, np.inf, np.inf, np.inf)

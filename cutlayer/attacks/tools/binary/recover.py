@@ -12,9 +12,9 @@ from torch import Tensor
 
 from cutlayer._validate import one_of, positive
 from cutlayer.attacks.tools.binary.catalogue import Catalogue
-from cutlayer.attacks.tools.binary.certificate import blurred, leak, unclear
+from cutlayer.attacks.tools.binary.certificate import allowance, leak, unclear
 from cutlayer.attacks.tools.binary.clock import Clock
-from cutlayer.attacks.tools.binary.enumeration import binary_vectors
+from cutlayer.attacks.tools.binary.enumeration import TOLERANCE, binary_vectors
 from cutlayer.attacks.tools.binary.lattice import integer_columns
 from cutlayer.attacks.tools.binary.noise import NoisyCatalogue, edge
 from cutlayer.attacks.tools.binary.polish import Bits, Floats
@@ -104,9 +104,9 @@ def _exact(span: Span, rounding: Rounding, method: Method, rng: np.random.Genera
 
 def _enumerated(span: Span, rounding: Rounding, rng: np.random.Generator, clock: Clock) -> Recovered:
     catalogue = _catalogue(span)
-    if not _tried(catalogue, span):
+    tolerance, doubt = allowance(span, rounding)
+    if not _tried(catalogue, span, tolerance):
         return _searched(span, rng, clock)
-    doubt = rounding.doubt or blurred(span, rounding)
     return _complete(catalogue, f"all 2^{span.rank} candidates were tried", doubt, rounding, "enumerate", span.rank)
 
 
@@ -126,12 +126,14 @@ def _related(span: Span, rounding: Rounding, rng: np.random.Generator, clock: Cl
     if not known.nullity:
         return _complete(Catalogue(points), "nullity 0", doubt, rounding, "null-space", span.rank)
     inside = Span(span.basis @ known.directions, span.values, centred=True)
-    catalogue = _catalogue(inside)
     where = f"{known.nullity} relations confine two-valued columns to {inside.rank} of {span.rank} dimensions"
-    if inside.rank <= SMALL and _tried(catalogue, inside):
-        doubt = doubt or blurred(inside, rounding, leak(points, known, rounding))
-        where = f"{where}, and all candidates there were tried"
-        return _complete(catalogue, where, doubt, rounding, "null-space", span.rank)
+    if inside.rank <= SMALL:
+        tolerance, far = allowance(inside, rounding, leak(points, known, rounding))
+        catalogue = _catalogue(span)
+        if _tried(catalogue, inside, tolerance):
+            where = f"{where}, and all candidates there were tried"
+            return _complete(catalogue, where, doubt or far, rounding, "null-space", span.rank)
+    catalogue = _catalogue(inside)
     Search(catalogue, rng, clock).run()
     return _recovered(catalogue, None, f"{where}; completeness is not certified", "null-space", span.rank)
 
@@ -152,7 +154,7 @@ def _reduced(span: Span, rng: np.random.Generator, clock: Clock) -> Recovered:
     spread = whole[:, np.ptp(whole, axis=0) > 0]
     if spread.shape[1]:
         inside = span_of(spread, centred=True)
-        if inside.rank > SMALL or not _tried(catalogue, inside):
+        if inside.rank > SMALL or not _tried(catalogue, inside, TOLERANCE):
             for bits in _searched(inside, rng, clock).columns:
                 catalogue.test(bits)
     note = f"{spread.shape[1]} integer columns span those found; others may exist"
@@ -173,10 +175,10 @@ def _noisy(span: Span, rank: int | None, noise: float | None, rng: np.random.Gen
     return _recovered(catalogue, None, note, "noisy", rank)
 
 
-def _tried(catalogue: Catalogue, span: Span) -> bool:
+def _tried(catalogue: Catalogue, span: Span, tolerance: float) -> bool:
     """Try all candidates of a span, unless more pass than can be listed: of a one-hot group every sum does."""
     try:
-        vectors = binary_vectors(span)
+        vectors = binary_vectors(span, tolerance=tolerance)
     except DataError:
         return False
     for bits in vectors.T:

@@ -26,8 +26,10 @@ def former(messages):
     basis = np.column_stack([np.full(ROWS, ROWS**-0.5), left[:, :rank]])
     bits = np.array(list(product((0, 1), repeat=rank))).T[:, 1:]  # one of two complements, not the constant
     implied = np.linalg.solve(basis[pivot_rows(basis)].T, basis.T).T[:, 1:] @ bits
-    found = (np.abs(np.abs(implied - 0.5) - 0.5) <= 1e-2).all(axis=0)
-    return int(found.sum()), bool(rounding < 1e-4)
+    near = (implied[:, (np.abs(np.abs(implied - 0.5) - 0.5) <= 1e-2).all(axis=0)] > 0.5).astype(float)
+    near -= near.mean(axis=0)
+    rest = ((near - left[:, :rank] @ (left[:, :rank].T @ near)) ** 2).sum(axis=0)
+    return int((rest < 1e-6 * (near**2).sum(axis=0)).sum()), bool(rounding < 1e-4)
 
 
 def dump(width, scale=1.0):

@@ -37,6 +37,8 @@ class Precision:
             return f"{self.decimals} decimal{'s' * (self.decimals != 1)}"
         if self.digits is not None:
             return f"{self.digits} digit{'s' * (self.digits != 1)}"
+        if self.grid >= 0:
+            return "whole numbers"
         return NAMES.get(self.bits, f"{self.bits} bits")
 
     @property

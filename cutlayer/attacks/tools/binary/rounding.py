@@ -25,7 +25,7 @@ from torch import Tensor
 
 from cutlayer.attacks.tools.binary.noise import edge
 from cutlayer.attacks.tools.binary.precision import Precision, precision_of
-from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Singles, Span, as_array
+from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Singles, Span, as_array, triangle_of
 
 STORED = 1.3  # times the rounding of stored numbers that a left-over direction may have, beside the edge of chance
 ADDED = 2.0  # the same where sums of many terms were rounded too
@@ -87,7 +87,7 @@ def rounding_of(matrix: ArrayLike | Tensor) -> Rounding:
     _, values, right = np.linalg.svd(triangle, full_matrices=False)
     values = values * (12 / len(array)) ** 0.5  # numbers rounded to steps of 1 are off by a deviation of 12^-1/2
     rank, limit = _rank(values, len(array), precision)
-    doubt = _doubt(values, rank, len(array), precision)
+    doubt = _doubt(values, rank, len(array), precision) or _plain(array, rank)
     if not doubt and max(_sizes(scaled, right[rank:])) > ROW * limit:
         doubt = f"some rows differ in the directions left over by more than rounding to {precision} explains"
     if doubt:
@@ -146,8 +146,6 @@ def _doubt(values: Floats, rank: int, rows: int, precision: Precision) -> str:
         return f"only {len(rest)} direction is left over, which is too few to tell noise by"
     if rows < FEWEST * len(values):
         return f"{rows} rows are too few to measure rounding in {len(rest)} directions"
-    if edge(values[:rank], rows) is not None:
-        return "the weakest directions are alike, as noise would make them"
     if precision.bits > OURS:
         return ""
     if rest[0] < LEAST:
@@ -156,6 +154,13 @@ def _doubt(values: Floats, rank: int, rows: int, precision: Precision) -> str:
     if rest[0] * (1 - chance) > FLAT * rest[-1] * (1 + chance):
         return f"the directions left over are of unequal size, which rounding to {precision} does not explain"
     return ""
+
+
+def _plain(array: Singles | Floats, rank: int) -> str:
+    """Why the weakest directions above the rounding may be noise, which spares those left over."""
+    values = np.linalg.svd(triangle_of(array, array.mean(axis=0, dtype=np.float64)), compute_uv=False)
+    noisy = edge(values[:rank], len(array)) is not None
+    return "the weakest directions are alike, as noise would make them" if noisy else ""
 
 
 def _sizes(scaled: _Scaled, rest: Floats) -> Iterator[float]:

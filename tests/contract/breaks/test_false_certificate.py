@@ -41,7 +41,7 @@ def dump(width, scale=1.0):
 
 DUMPS = {
     "large numbers": dump(12, scale=1e4).astype(np.float32),
-    "float16": torch.from_numpy(dump(6)).half().float().numpy(),
+    "float16": torch.from_numpy(dump(6, scale=10)).half().float().numpy(),
     "bfloat16": torch.from_numpy(dump(6)).bfloat16().float().numpy(),
     "one decimal": dump(6).round(1),
     "two decimals": dump(6).round(2),

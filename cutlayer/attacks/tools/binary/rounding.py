@@ -36,8 +36,9 @@ SPARE = 2  # directions left over, at least: one may be a rule of the messages, 
 FEWEST = 2.0  # rows per direction that is left over
 DEVIATIONS = 6.0  # of rounding: more is not met in any row
 OURS = 48  # significant bits that our own arithmetic in float64 keeps; finer rounding is not seen
+MEDIAN = 0.6745  # of the absolute value of a normal number
 FINE = 1e-4  # turn of the span by rounding, up to which an exact test overlooks nothing
-FAINT = 1e-6  # of the strongest direction: strength that must still be seen; half precision and few digits hide more
+FAINT = 5e-7  # of the strongest direction: strength that must still be seen; half precision and few digits hide more
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Rounding:
     doubt: str  # why nothing can be proved about columns that are not found; empty if something can
     turn: float  # bound on the deviation that rounding put outside the span, of a column of deviation 1
     off: float  # bound on what rounding moved a 0/1 column by, in any row
-    faint: float  # of the strongest direction: what is weaker drowns in the rounding
+    faint: float  # of the strongest direction, as it is in most rows: what is weaker drowns in the rounding
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def rounding_of(matrix: ArrayLike | Tensor) -> Rounding:
     span = Span(np.linalg.qr(basis - basis.mean(axis=0))[0], values, centred=True)
     unseen = float((right[rank:] ** 2).sum(axis=0).min() ** 0.5)  # how much of its noise each message shows, at least
     blur = max(float(values[rank]), LEAST * limit) / max(unseen, np.finfo(float).eps)
-    ratio, faint = blur / float(values[rank - 1]), 2 * limit / float(values[0])
+    ratio, faint = blur / float(values[rank - 1]), 2 * limit / min(float(values[0]), _common(scaled, right[0]))
     uneven = float((scaled.rows**2).mean() ** 0.5 / scaled.rows.min())
     turn, off = 2 * ratio * uneven, DEVIATIONS * ratio * float(scaled.rows.max() / scaled.rows.min())
     if turn > FINE:
@@ -167,6 +168,12 @@ def _sizes(scaled: _Scaled, rest: Floats) -> Iterator[float]:
     """The largest row in the directions left over, part by part, as a deviation."""
     for part in scaled.even():
         yield float(((part @ rest.T) ** 2).mean(axis=1).max() * 12) ** 0.5
+
+
+def _common(scaled: _Scaled, direction: Floats) -> float:
+    """The size of a direction in most rows, as a deviation, which a few rows far out do not raise."""
+    sizes = np.abs(np.concatenate([part @ direction for part in scaled.even()]))
+    return max(float(np.median(sizes)) * 12**0.5 / MEDIAN, np.finfo(float).tiny)
 
 
 def _doubtful(rank: int, doubt: str) -> Rounding:

@@ -21,7 +21,7 @@ from cutlayer.attacks.tools.binary.polish import Bits, Floats
 from cutlayer.attacks.tools.binary.relations import NULL, relations, unknowns
 from cutlayer.attacks.tools.binary.rounding import Rounding, rounding_of
 from cutlayer.attacks.tools.binary.search import Search
-from cutlayer.attacks.tools.binary.span import Span, span_of
+from cutlayer.attacks.tools.binary.span import FLOOR, Span, span_of
 from cutlayer.errors import ConfigError, DataError
 from cutlayer.rng import numpy_generator
 
@@ -89,7 +89,12 @@ def recover_binary(
         if signal is not None:
             recovered = _exact(span, rounding, method, rng, clock) if span.rank <= QUICK else None
             return recovered if recovered and len(recovered.columns) else _noisy(span, signal, noise, rng, clock)
-    return _exact(span, rounding, method, rng, clock)
+    recovered = _exact(span, rounding, method, rng, clock)
+    if method == "auto" and rank is None and not len(recovered.columns) and span.rank < rounding.rank <= QUICK:
+        if len(span.basis) > rounding.rank + 1 and span.values[rounding.rank - 1] > FLOOR * span.values[0]:
+            whole = span_of(embeddings, centred=True, rank=rounding.rank)  # the cliff may be one of large numbers
+            return _exact(whole, replace(rounding, turn=_rounding(whole)), method, rng, clock)
+    return recovered
 
 
 def _exact(span: Span, rounding: Rounding, method: Method, rng: np.random.Generator, clock: Clock) -> Recovered:

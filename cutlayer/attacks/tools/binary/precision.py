@@ -76,9 +76,7 @@ def _parts(array: Singles | Floats) -> Iterator[Floats]:
         yield array[i : i + CHUNK].astype(np.float64)
 
 
-def _fewest(
-    array: Singles | Floats, bits: int, counts: range, scale: Callable[[Floats, int], Floats]
-) -> int | None:
+def _fewest(array: Singles | Floats, bits: int, counts: range, scale: Callable[[Floats, int], Floats]) -> int | None:
     """The fewest decimals or digits that leave whole numbers, if they leave any that are no chance."""
 
     def whole(numbers: Floats, count: int) -> bool:

@@ -208,9 +208,7 @@ def _rounding(span: Span) -> float:
     return float((span.values[span.rank] if wider else FLOAT32 * span.values[0]) / span.values[span.rank - 1])
 
 
-def _complete(
-    catalogue: Catalogue, note: str, doubt: str, rounding: Rounding, method: str, rank: int
-) -> Recovered:
+def _complete(catalogue: Catalogue, note: str, doubt: str, rounding: Rounding, method: str, rank: int) -> Recovered:
     """What a search that overlooks nothing found: all there is, unless something about the messages is in doubt."""
     if doubt:
         nothing = "" if len(catalogue) else ": no two-valued column was found"

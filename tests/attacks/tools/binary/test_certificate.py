@@ -73,14 +73,14 @@ def test_a_column_that_rounding_drowns_is_fainter_than_what_the_note_claims():
 
 
 def test_a_rank_that_is_asked_for_proves_nothing_unless_it_is_the_measured_one():
-    columns, bits = table(800, 8)
+    columns, _ = table(800, 8)
     assert recover_binary(sent(columns), rank=8).certified
     found = recover_binary(sent(columns), rank=6)
     assert found.certified is None and "rank=6 was asked for, and 8 directions stand above" in found.note
 
 
 def test_what_is_not_certified_says_so_and_does_not_claim_absence():
-    columns, bits = table(800, 8)
+    columns, _ = table(800, 8)
     found = recover_binary(np.tanh(sent(columns)))
     assert found.certified is None and not len(found.columns)
     assert "no two-valued column was found; not certified: all 18 directions" in found.note or found.method == "noisy"

@@ -159,7 +159,7 @@ def _doubt(values: Floats, rank: int, rows: int, precision: Precision) -> str:
 
 def _plain(array: Singles | Floats, rank: int) -> str:
     """Why the weakest directions above the rounding may be noise, which spares those left over."""
-    values: Floats = np.linalg.svd(triangle_of(array, array.mean(axis=0, dtype=np.float64)), compute_uv=False)
+    _, values, _ = np.linalg.svd(triangle_of(array, array.mean(axis=0, dtype=np.float64)), full_matrices=False)
     noisy = edge(values[:rank], len(array)) is not None
     return "the weakest directions are alike, as noise would make them" if noisy else ""
 

@@ -15,10 +15,11 @@ TWISTS = ("none", "collinear", "near", "outliers", "skewed", "offset", "twice", 
 
 @dataclass(frozen=True)
 class Dump:
-    """Messages, the two-valued columns behind them, and what was done to them."""
+    """Messages, the two-valued columns behind them, how strong these are, and what was done to them."""
 
     messages: NDArray
     bits: NDArray[np.bool_]  # planted x rows
+    strengths: Floats  # of the planted columns in the messages, over that of the strongest column in most rows
     about: str
 
 
@@ -30,8 +31,6 @@ def dump(seed: int) -> Dump:
     scale, level = float(rng.choice(SCALES)), float(10.0 ** rng.uniform(-7, 0))
     precision, noise, twist = (str(rng.choice(kinds)) for kinds in (PRECISIONS, NOISES, TWISTS))
     planted, width = min(planted, size - 1), max(width, 1)
-    if twist == "unequal weights":  # columns fainter than the certificate's own limit are another test's
-        scale = min(scale, 1e3)
     bits = rng.random((planted, rows)) < rng.choice([0.5, 0.3, 0.05], size=(planted, 1))
     bits = bits[bits.any(axis=1) & ~bits.all(axis=1)]
     others = rng.standard_normal((rows, size - len(bits)))
@@ -39,7 +38,7 @@ def dump(seed: int) -> Dump:
     columns = twisted(np.column_stack([bits.T.astype(float), others]), twist, len(bits), rng)
     weights = rng.standard_normal((columns.shape[1], width))
     if twist == "unequal weights":
-        weights *= np.geomspace(1, 1e-2, len(weights))[rng.permutation(len(weights)), None]
+        weights *= np.geomspace(1, 1e-3, len(weights))[rng.permutation(len(weights)), None]
     exact = columns @ weights + rng.standard_normal(width) * (1e3 if twist == "offset" else 1)
     if precision == "computed":
         exact = columns.astype(np.float32) @ weights.astype(np.float32) + np.float32(1)
@@ -47,7 +46,12 @@ def dump(seed: int) -> Dump:
         exact[:, 0] = 2 * exact[:, 1]
     noisy = exact + (level * float(np.median(np.abs(exact))) * drawn(noise, exact.shape, rng) if noise != "none" else 0)
     about = f"seed {seed}: {rows} x {size} -> {width}, {len(bits)} planted, scale {scale:g}, {precision}, {twist}, "
-    return Dump(rounded(noisy, precision), bits, f"{about}{noise} noise {level:.0e}")
+    parts = np.linalg.norm(weights, axis=1)
+    most = np.median(np.abs(columns - np.median(columns, axis=0)), axis=0) / 0.6745
+    strengths = (columns.std(axis=0) * parts)[: len(bits)] / (
+        np.where(most > 0, most, columns.std(axis=0)) * parts
+    ).max()
+    return Dump(rounded(noisy, precision), bits, strengths, f"{about}{noise} noise {level:.0e}")
 
 
 def twisted(columns: Floats, twist: str, planted: int, rng: np.random.Generator) -> Floats:

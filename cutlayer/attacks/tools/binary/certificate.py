@@ -42,5 +42,5 @@ def leak(points: Floats, known: Relations, rounding: Rounding) -> float:
     than the row farthest out.
     """
     farthest = float((points**2).sum(axis=1).max() ** 0.5)
-    lost = (farthest**2 + 4) ** 0.5 * rounding.turn / max(known.least, np.finfo(float).tiny) ** 0.5
+    lost: float = (farthest**2 + 4) ** 0.5 * rounding.turn / max(known.least, np.finfo(float).tiny) ** 0.5
     return lost * farthest / 2

@@ -90,10 +90,10 @@ def recover_binary(
             recovered = _exact(span, rounding, method, rng, clock) if span.rank <= QUICK else None
             return recovered if recovered and len(recovered.columns) else _noisy(span, signal, noise, rng, clock)
     recovered = _exact(span, rounding, method, rng, clock)
-    if method == "auto" and rank is None and not len(recovered.columns) and span.rank < rounding.rank <= QUICK:
-        if len(span.basis) > rounding.rank + 1 and span.values[rounding.rank - 1] > FLOOR * span.values[0]:
-            whole = span_of(embeddings, centred=True, rank=rounding.rank)  # the cliff may be one of large numbers
-            return _exact(whole, replace(rounding, turn=_rounding(whole)), method, rng, clock)
+    nothing = method == "auto" and rank is None and not len(recovered.columns)
+    if nothing and span.rank < rounding.rank <= QUICK and _reachable(span, rounding.rank):
+        whole = span_of(embeddings, centred=True, rank=rounding.rank)  # the cliff may be one of large numbers
+        return _exact(whole, replace(rounding, turn=_rounding(whole)), method, rng, clock)
     return recovered
 
 
@@ -200,6 +200,11 @@ def _solvable(span: Span, seconds: float) -> bool:
 
 def _catalogue(span: Span) -> Catalogue:
     return Catalogue(span.basis * len(span.basis) ** 0.5)
+
+
+def _reachable(span: Span, rank: int) -> bool:
+    """Whether the messages have so many directions, above what float64 rounds, and rows enough to span them."""
+    return len(span.basis) > rank + 1 and bool(span.values[rank - 1] > FLOOR * span.values[0])
 
 
 def _rounding(span: Span) -> float:

@@ -76,7 +76,7 @@ def rounding_of(matrix: ArrayLike | Tensor) -> Rounding:
     """Measure the rounding of messages in the directions that they leave over."""
     array = as_array(matrix)
     if array.shape[1] > 1:
-        array = np.unique(array, axis=1)  # a column that is sent twice has no rounding of its own
+        array = as_array(np.unique(array, axis=1))  # a column that is sent twice has no rounding of its own
     array = array[:, np.ptp(array, axis=0) > 0]  # nor has a constant one
     if not array.size:
         return _doubtful(0, "all messages are equal")
@@ -159,7 +159,7 @@ def _doubt(values: Floats, rank: int, rows: int, precision: Precision) -> str:
 
 def _plain(array: Singles | Floats, rank: int) -> str:
     """Why the weakest directions above the rounding may be noise, which spares those left over."""
-    values = np.linalg.svd(triangle_of(array, array.mean(axis=0, dtype=np.float64)), compute_uv=False)
+    _, values, _ = np.linalg.svd(triangle_of(array, array.mean(axis=0, dtype=np.float64)), full_matrices=False)
     noisy = edge(values[:rank], len(array)) is not None
     return "the weakest directions are alike, as noise would make them" if noisy else ""
 

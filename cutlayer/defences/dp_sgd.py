@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.blocks.accountant import gaussian_epsilon, gaussian_noise, sampled_epsilon
 from cutlayer.defence import Course, Defence, Local, Place, Setting
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.recipe import Recipe
 from cutlayer.rng import normal_like
@@ -116,12 +117,11 @@ class DpSgd(Defence):
                 raise ConfigError(f"Opacus cannot take the model of {setting.party}: {error}.") from error
         # torch says this for every first layer, whose inputs need no gradient
         warnings.filterwarnings("ignore", message="Full backward hook is firing", category=UserWarning)
-        wrapped: Optimizer = opacus.optimizers.DPOptimizer(
+        wrapped: Optimizer = _optimiser_class(opacus, setting.rng)(
             optimiser,
             noise_multiplier=self.noise,
             max_grad_norm=self.clip,
             expected_batch_size=recipe.batch_size,
-            generator=setting.rng,
         )
         return wrapped
 
@@ -172,6 +172,17 @@ def _opacus() -> Any:
             "dp-sgd on parameters needs the module 'opacus', which is not installed: pip install 'cutlayer[dp]'."
         ) from error
     return opacus
+
+
+def _optimiser_class(opacus: Any, rng: Draws) -> Any:
+    """Opacus' optimiser with noise from a party's own draws: its own comes from torch's generator."""
+
+    def add_noise(self: Any) -> None:
+        for parameter in self.params:
+            noise = self.noise_multiplier * self.max_grad_norm * normal_like(parameter.summed_grad, rng)
+            parameter.grad = (parameter.summed_grad + noise).view_as(parameter)
+
+    return type("Optimiser", (opacus.optimizers.DPOptimizer,), {"add_noise": add_noise})
 
 
 def _without_hooks(self: Any, memo: dict[int, Any]) -> Any:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative, positive, probability
-from cutlayer.blocks.sign import laplace_like
+from cutlayer.blocks.sign import laplace_like, plus_laplace
 from cutlayer.defence import Course, Defence, Local, Place
 
 
@@ -60,11 +60,11 @@ class PPDL(Defence):
         most = max(1, int(self.share * len(entries) + 1e-9))
         unit = 2 * most * (2 * self.bound) / self.epsilon
         choosing, blurring = unit * 9 / 8, unit * 9 / 2
-        order = torch.randperm(len(entries), generator=local.rng, device=local.rng.device).to(entries.device)
+        order = local.rng.permutation(len(entries)).to(entries.device)
         sizes = entries.abs() + laplace_like(entries, 2 * choosing, local.rng)
         bars = self.threshold + laplace_like(entries[:most], choosing, local.rng)
         sent = order[_reach(sizes[order], bars)]
-        values = entries[sent] + laplace_like(entries[sent], blurring, local.rng)
+        values = plus_laplace(entries[sent], blurring, local.rng)
         out = torch.zeros_like(entries)
         out[sent] = values.clamp(-self.bound, self.bound)
         return out.view_as(payload)

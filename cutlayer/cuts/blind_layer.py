@@ -24,6 +24,7 @@ from cutlayer.cuts.parts.halves import (
 from cutlayer.cuts.parts.masking import SIZES, scheme_named
 from cutlayer.cuts.parts.memory import Memory
 from cutlayer.cuts.parts.payload import bytes_in, bytes_message
+from cutlayer.cuts.parts.stretch import once_only
 from cutlayer.defence import Setting
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
@@ -109,7 +110,7 @@ class BlindLayer(Cut):
                 f"Expected a bottom without weights at {setting.party} for blind-layer, under which no gradient "
                 "reaches it; use --bottom none."
             )
-        self._setting = setting
+        self._setting, self._seed = setting, once_only(setting.private_seed)
         self._scheme = scheme_named(self.scheme, RING)
         self._memory = Memory()
         self._early: list[Message] = []
@@ -130,7 +131,7 @@ class BlindLayer(Cut):
             self._end = yield from self._meet(name, roster, batch, embedding.shape[1])
         columns = encode_columns(embedding)
         inbox = yield from collect(batch, Kind.CIPHER, (label,), self._early)
-        added = [blur(self._setting.private_seed, batch, self.width)]
+        added = [blur(self._seed, batch, self.width)]
         if self._zero_sum is not None:
             added.append(self._zero_sum.zero_sum_mask(batch.step, shape))
         if self._own_key is not None:
@@ -164,7 +165,7 @@ class BlindLayer(Cut):
     def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
         """Label party: the layer's own step, by shares; its own block's in the clear."""
         label, names, rows = roster.label_party, roster.feature_parties, len(batch.rows)
-        step = encode_step(gradients[names[0]], self.lr, self._setting.private_seed, batch.step)
+        step = encode_step(gradients[names[0]], self.lr, self._seed, batch.step)
         sent: dict[int, bytes] = {}  # by the number of columns that it meets
         for name in names:
             inputs = len(self._half(name))
@@ -195,7 +196,7 @@ class BlindLayer(Cut):
         inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
         public = self._scheme.read_key(bytes_in(inbox[label]))
         if self._memory.find(name) is None:
-            self._memory.put(name, first_weights(self._setting.private_seed, "weights", (columns, self.width)))
+            self._memory.put(name, first_weights(self._seed, "weights", (columns, self.width)))
         if name == roster.feature_parties[0] and label in roster.order:
             inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
             yield from self._hold_own(name, label, batch, _size(inbox[label]))
@@ -208,7 +209,7 @@ class BlindLayer(Cut):
         """The first feature party, once: draw the half of the label party's weights that it is not to know."""
         half = self._memory.find(OWN)
         if half is None:
-            half = first_weights(self._setting.private_seed, "label party's weights", (inputs, self.width))
+            half = first_weights(self._seed, "label party's weights", (inputs, self.width))
             self._memory.put(OWN, half)
         _same(half, inputs, label)
         self._own_key = OwnKey(self._scheme.generate(), half)

@@ -171,7 +171,7 @@ def test_the_own_half_of_the_label_party_stays_and_the_other_is_trained():
 def test_columns_of_the_label_party_that_change_are_refused():
     class Jitter(cl.Defence):
         def batch(self, values, local):
-            return values + 0.1 * torch.randn(values.shape, generator=local.rng) if values.ndim == 2 else values
+            return values + 0.1 * local.rng.normal(values.shape).float() if values.ndim == 2 else values
 
     task = make_task()
     session = assemble(task, plan_of(defences=(Jitter(),)), lambda message: None)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cutlayer.crypto import Residues, Ring
 from cutlayer.cuts.parts.memory import Memory
+from cutlayer.cuts.parts.stretch import stretch
 from cutlayer.errors import DataError
 from cutlayer.message import Batch
 
@@ -41,7 +42,7 @@ def encode_step(gradient: Tensor, lr: float, seed: int, step: int) -> Residues:
     scaled = np.ldexp(lr * gradient.detach().cpu().double().numpy(), STEP)
     if not bool((np.abs(scaled) < RING.modulus >> 2).all()):
         raise DataError("Expected gradients that fit the blind layer, got some that do not: use a smaller lr.")
-    dice = np.ldexp(stretch(seed, f"rounding {step}", scaled.shape, 32).astype(np.float64), -32) + 0.5
+    dice = np.ldexp(stretch(seed, "blind rounding", step, scaled.shape, 32).astype(np.float64), -32) + 0.5
     return RING.wrap(np.floor(scaled + dice).astype(np.int64))
 
 
@@ -79,7 +80,7 @@ def scaled(share: Residues, factor: float) -> Residues:
 
 def first_weights(seed: int, purpose: str, shape: tuple[int, int]) -> Residues:
     """Weights as nn.Linear starts with: uniform up to 1 / sqrt(inputs)."""
-    drawn = stretch(seed, purpose, shape, 32).astype(np.float64)
+    drawn = stretch(seed, f"blind {purpose}", 0, shape, 32).astype(np.float64)
     return RING.wrap(np.rint(np.ldexp(drawn, 1 - 32 + WEIGHT) / math.sqrt(shape[0])).astype(np.int64))
 
 
@@ -90,12 +91,5 @@ def blur(seed: int, batch: Batch, width: int) -> Residues:
     greatest common divisor, lattices). Other rows, or another phase, never get the blur of a step again.
     """
     rows = batch.rows.cpu().numpy()
-    purpose = f"blur {batch.phase.value} {batch.step} {hashlib.sha256(rows.tobytes()).hexdigest()}"
-    return stretch(seed, purpose, (len(rows), width), WEIGHT)
-
-
-def stretch(seed: int, purpose: str, shape: tuple[int, ...], bits: int) -> Residues:
-    """Signed numbers of `bits` bits, uniform, from a private seed: nobody else foresees them, and runs repeat."""
-    ring = Ring(bits, 0)
-    stream = hashlib.shake_256(f"cutlayer/{seed}/blind layer/{purpose}".encode())
-    return ring.centred(ring.from_stream(stream.digest(math.prod(shape) * ring.bytes_each), shape))
+    purpose = f"blind blur {batch.phase.value} {hashlib.sha256(rows.tobytes()).hexdigest()}"
+    return stretch(seed, purpose, batch.step, (len(rows), width), WEIGHT)

@@ -193,7 +193,9 @@ class Bfv(Scheme):
 
     def __init__(self, ring: Ring) -> None:
         if ring.bits not in BFV_SETS:
-            raise ConfigError(f"Expected a ring of one of {', '.join(map(str, BFV_SETS))} bits for BFV, got {ring.bits}.")
+            raise ConfigError(
+                f"Expected a ring of one of {', '.join(map(str, BFV_SETS))} bits for BFV, got {ring.bits}."
+            )
         self.ring = ring
 
     def generate(self) -> BfvSecretKey:

@@ -49,8 +49,8 @@ class BlindLayer(Cut):
     its velocity; the next sums then leave their range, and training stops. It goes on from a checkpoint.
     Momentum also rounds shares, so runs repeat up to 1e-8 only.
 
-    Nothing before the layer can be trained, as no gradient reaches it: bottoms have no weights (`--bottom none`), and the
-    activation belongs in the top (`--top relu-mlp`). `lr` and `momentum` belong to this layer alone; the recipe's
+    Nothing before the layer can be trained, as no gradient reaches it: bottoms have no weights (`--bottom none`), and
+    the activation belongs in the top (`--top relu-mlp`). `lr` and `momentum` belong to this layer alone; the recipe's
     are the top's. Defences on gradients have nothing to change. A party draws its own first weights, for they tell it
     nothing: it never sees Z. The label party, which does, has no part in them: from half of them it could estimate
     columns. `scheme` is the cipher; both need the extra cutlayer[secure].
@@ -59,10 +59,11 @@ class BlindLayer(Cut):
     Guarantee: semi-honest parties that do not collude learn from the messages Z without the label party's own trained
     part, blurred by as much as rounding columns does (the label party), or nothing: a feature party receives sizes,
     keys, ciphertexts and uniform shares (128 bits, crypto/parameters.py; docs/explanation-secure-cuts.md).
-    Does not hide: what Z says, every epoch: two-valued columns (binary-search), and how Z changes. The label party knows
-    dZ, so from changes over many epochs it can solve for inner products of the others' rows. Where one
-    party alone has columns, Z is its own X W. Also how many columns, rows and units there are.
-    Cost: 0.13 s a step on one core and 5 MB for 256 rows, 32 columns and width 64 (`cutlayer bench he`).
+    Does not hide: what Z says, every epoch: two-valued columns (binary-search), and how Z changes. The label party
+    knows dZ, so from changes over many epochs it can solve for inner products of the others' rows. Where one party
+    alone has columns, Z is its own X W. A number that wraps round under momentum shows one column of one batch, modulo
+    a small number. Also how many columns, rows and units there are.
+    Cost: 0.14 s a step on one core, 380 times less than with Paillier, and 5 MB for 256 rows, 32 columns and width 64 (`cutlayer bench he`).
     Paper: Fu et al., BlindFL: Vertical Federated Machine Learning without Peeking into Your Data (SIGMOD 2022),
     which does this with Paillier.
     """
@@ -226,7 +227,7 @@ class BlindLayer(Cut):
         return key.shares.of(rows).astype(np.int64)
 
     def _greet(self, roster: Roster, batch: Batch, own: int | None) -> Talk[None]:
-        """Label party, once: hand out its key; where it has columns, take the other half of their weights, encrypted."""
+        """Label party, once: hand out its key; for its columns, take the other half of their weights, encrypted."""
         label, names = roster.label_party, roster.feature_parties
         inbox = yield from collect(batch, Kind.SETUP, names, self._early)
         secret = self._scheme.generate()

@@ -60,13 +60,11 @@ def seen() -> Seen:
     parts, shares = {}, {}
     for name in ("p1", "p2"):
         crossed = [bytes_in(m) for m in messages if (m.sender, m.receiver, m.kind) == (name, "p0", Kind.CIPHER)]
-        forward, backward = crossed[-2::-2][::-1], crossed[::-2][::-1]  # before them, p1's half of p0's weights
-        forward = forward[-EPOCHS * ROWS // BATCH :]
+        crossed = crossed[-2 * EPOCHS * ROWS // BATCH :]  # before them, p1's half of p0's weights
         end = session.label_party.cut._ends[name]
-        parts[name] = np.stack([end.open(data, BATCH) for data in forward])
-        shape = (BATCH, WIDTH)
-        public = end.secret.public
-        read = [public.read_result(data, COLUMNS, shape, for_rows=COLUMNS) for data in backward]
+        parts[name] = np.stack([end.open(data, BATCH) for data in crossed[::2]])
+        public, shape = end.secret.public, (BATCH, WIDTH)
+        read = [public.read_result(data, COLUMNS, shape, for_rows=COLUMNS) for data in crossed[1::2]]
         shares[name] = np.stack([end.secret.decrypt(result) for result in read])
     rows = np.stack([m.batch.rows.numpy() for m in messages if m.kind is Kind.SUM])
     return Seen(session, messages, rows, parts, shares)
@@ -79,8 +77,8 @@ def as_bytes(residues: Residues) -> np.ndarray:
 
 
 def least_p(residues: Residues) -> float:
-    """The smallest p-value over a row's half bytes, each tested for being uniform, times how many there are."""
-    rows = as_bytes(residues)
+    """The smallest p-value over a residue's half bytes, each tested for being uniform, times how many there are."""
+    rows = as_bytes(residues).reshape(-1, RING.bytes_each)
     halves = np.hstack([rows >> 4, rows & 15])
     return halves.shape[1] * min(chisquare(np.bincount(half, minlength=16)).pvalue for half in halves.T)
 
@@ -139,8 +137,8 @@ def test_a_row_in_two_epochs_shows_no_more_and_with_the_same_mask_it_would(seen)
 def test_the_label_partys_shares_of_steps_can_be_made_up_from_nothing(seen, name):
     shares = seen.shares[name]
     assert not found(shares, RING.uniform(shares.shape))
-    small = RING.wrap(RING.uniform(shares.shape) >> 16)  # a phi of 40 bits, not 56
-    assert found(small, RING.uniform(shares.shape))
+    small, made = RING.uniform(shares.shape) >> 16, RING.uniform(shares.shape)  # a phi of 40 bits, not 56
+    assert least_p(small) < LEAST and told_apart(as_bytes(small), as_bytes(made))
 
 
 @pytest.mark.parametrize("party", ["p0", "p1"])

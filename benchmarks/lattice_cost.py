@@ -14,7 +14,7 @@ Galbraith, ACISP 2014). BKZ with blocks of beta finds it if (Alkim, Ducas, Poepp
 The least beta over all m is printed. Sieving one block takes 2^(0.292 beta), on a quantum computer 2^(0.265 beta):
 that is core-SVP, which forgets that sieves have large constants and that BKZ needs thousands of blocks. "All blocks"
 counts them: 8 d sieves of 2^(0.292 beta + 16.4), the model behind the tables of homomorphicencryption.org, which SEAL's
-tc128 holds keys to; for the largest modulus there it gives the tables' 128 bits. Dual and hybrid attacks are not priced.
+tc128 holds keys to; for the largest modulus there it gives the tables' 128 bits. Dual and hybrid attacks are left out.
 """
 
 import math

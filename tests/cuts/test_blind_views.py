@@ -1,4 +1,4 @@
-"""What each party sees under the blind layer, against the same made up from its ideal output: they cannot be told apart.
+"""What each party sees under the blind layer, against the same made up from its ideal output: nobody tells them apart.
 
 The ideal output is nothing for a feature party, and the sums for the label party. The simulator gets no more than that,
 and sizes. Distinguishers that find nothing must find something on a weak variant, or they could not find anything.

@@ -43,11 +43,11 @@ class BlindLayer(Cut):
     party steps its half by that, the party its own by -phi. Of the label party's own weights the first feature
     party holds a half that never changes, as in secure-sum; the rest of them the label party trains in the clear.
 
-    All of it equals nn.Linear(columns, width, bias=False) trained by SGD at `lr` with `momentum`, on columns rounded to
-    2^-10 and steps of lr dZ rounded at random to 2^-22, which fits the weights' grid: nothing is cut off, so plain
-    SGD cannot fail. With momentum a number wraps round with probability |lr v| / 2^24 per weight and step, v being
-    its velocity; the next sums then leave their range, and training stops. It goes on from a checkpoint.
-    Momentum also rounds shares, so runs repeat up to 1e-8 only.
+    All of it equals nn.Linear(columns, `width`, bias=False) trained by SGD at `lr` with `momentum`, on columns rounded
+    to 2^-10 and steps of lr dZ rounded at random to 2^-22, which fits the weights' grid: nothing is cut off, so plain
+    SGD cannot fail. With momentum a number wraps round with probability |lr v| / 2^24 per weight and step, v being its
+    velocity; the next sums then leave their range, and training stops. It goes on from a checkpoint. Momentum also
+    rounds shares, so runs repeat up to 1e-8 only.
 
     Nothing before the layer can be trained, as no gradient reaches it: bottoms have no weights (`--bottom none`), and
     the activation belongs in the top (`--top relu-mlp`). `lr` and `momentum` belong to this layer alone; the recipe's

@@ -5,11 +5,12 @@
 | security level | 128 bits | SEAL's `tc128` for BFV (homomorphicencryption.org tables); NIST SP 800-57 for 3072-bit n |
 | adversary | semi-honest | each party follows the protocol and tries to learn from what it sees |
 | BFV degree N | 8192 | the smallest whose modulus has room for the ring, the product and the flood |
-| BFV primes, t = 2^40 | 54 + 54 + 54, special 55 | 217 of the 218 bits that 128-bit security allows at N = 8192 |
+| BFV primes, t = 2^40 | 54 + 54 + 54, special 55 | 217 of the 218 bits that 128 bits of security allow: no margin |
 | BFV primes, t = 2^48 | 60 + 51 + 51, special 55 | the same 217 bits; 60 bits alone still decrypt, after two switches |
 | BFV primes, t = 2^56 | 52 + 52 + 60, special 35 | 199 bits; results stay on two primes, as one has no room for t |
 | BFV flood | uniform in ±2^116 (t = 2^40), ±2^110 (t = 2^48), ±2^105 (t = 2^56) | drowns noise, linear in the rows |
 | statistical distance | 2^-40 or less per ciphertext, 2^-50 (t = 2^56) | N * noise / (2 * flood), checked every time |
+| a run's total | the sum of these: 2^-20 for a million ciphertexts, 2^-30 (t = 2^56) | they add up; no run is stopped |
 | Paillier modulus n | 3072 bits | NIST SP 800-57: 112 bits of security at 2048, 128 at 3072 |
 | Paillier slot | full product + 48 bits + 2 | a cover 2^48 times larger than what it hides, in every slot |
 | BFV operand | one polynomial in two from a 256-bit seed, SHAKE128 | public randomness; halves what crosses |

@@ -81,6 +81,7 @@ class Cut:
 
     strengths: ClassVar[tuple[str, ...]] = ("",)  # settings that an audit tries, from weak to strong
     partners: ClassVar[tuple[str, ...]] = ()  # defences that a deep audit tries beside it
+    gradients: ClassVar[bool] = True  # whether a feature party gets a gradient; if not, its bottom must have no weights
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Called once at each party, on a copy of the cut that is its own: return the bottom to run instead."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.cut import Cut, Roster
 from cutlayer.defence import Defence
-from cutlayer.errors import RunError
+from cutlayer.errors import Inapplicable, RunError
 from cutlayer.message import Kind, Message, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream
@@ -145,6 +145,8 @@ class View:
             if c.kind is kind and c.phase is phase and len(c) and (peer is None or peer in (c.sender, c.receiver))
         ]
         if not channels:
+            if kind is Kind.GRADIENT and not self.manifest.cut.gradients:
+                raise Inapplicable("no gradient crosses")
             raise RunError(
                 f"Expected {kind.value} messages of the {phase.value} phase in the transcript, found none; "
                 f"train with --keep last or --keep all."

@@ -7,6 +7,10 @@ wanted, and 5,000 over one value per ciphertext, with at most 20 bytes per outpu
 `first_epoch_ratio` and `later_epoch_ratio` compare an epoch under the secure sum with one under an open sum;
 later ones are wanted at 1.5 at most.
 
+`seconds_blind_step` is a training step of blind-layer, forward and backward, with 256 rows, 32 columns and width 64,
+both parties' work; `blind_step_ratio` is the same step with `scheme=paillier` (packed, 3072 bits), timed whole too,
+over it: at least 100 is wanted.
+
 `wide_encrypt_speedup` is the wall time on one core over that on all, to encrypt a matrix of 4,000x64. On a busy
 machine it says little; `wide_encrypt_core_ratio` is all cores' work over one's.
 
@@ -22,6 +26,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from cutlayer.bench.parts.blind_step import blind_step
 from cutlayer.bench.parts.random_task import random_task
 from cutlayer.bench.parts.timing import Figures, core_seconds
 from cutlayer.blocks import cores
@@ -178,6 +183,7 @@ def measure(repeats: int, progress: Progress = silent) -> Figures:
     return {
         "ratio": result[f"ratio_packed_{'x'.join(map(str, SHAPES[0]))}"],
         **result,
+        **blind_step(repeats),
         **wide(repeats),
         **epochs(repeats),
     }

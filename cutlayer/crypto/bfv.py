@@ -3,7 +3,7 @@
 Circuit privacy: from a bare product the key owner reads the evaluator's rows off by linear algebra, both
 from `c1 = sum_i a_i p_i`, as it knows every a_i, and from the noise `sum_i e_i p_i`. So each result gets
 a fresh public-key encryption of zero (c1 becomes an RLWE sample), a flood on c0 (flood.py), a uniform
-mask modulo t on every coefficient, and two modulus switches, which also make it three times smaller.
+mask modulo t on every coefficient, and modulus switches, which also make it smaller.
 """
 
 import os
@@ -20,7 +20,7 @@ from cutlayer.crypto.envelope import NO_SOURCE, CipherForm, Envelope, MatrixSour
 from cutlayer.crypto.flood import flood
 from cutlayer.crypto.noisy import Noisy
 from cutlayer.crypto.packing import Packing
-from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS, STATISTICAL_BITS
+from cutlayer.crypto.parameters import BFV_FRESH_NOISE, BFV_SETS
 from cutlayer.crypto.ring import Residues, Ring
 from cutlayer.crypto.rows import PlainRows
 from cutlayer.crypto.scheme import Encrypted, PublicKey, Scheme, SecretKey
@@ -86,7 +86,7 @@ class BfvPublicKey(PublicKey):
         """Add a fresh zero and the flood; refuse rows so large that their noise would show through it."""
         ctx = self._context
         noise = BFV_FRESH_NOISE * (amplified + 1)
-        if N * noise << STATISTICAL_BITS > 2 << ctx.flood_bits:
+        if N * noise << ctx.statistical_bits > 2 << ctx.flood_bits:
             raise DataError(
                 f"Expected rows whose noise a flood of {ctx.flood_bits} bits can drown, but they sum to "
                 f"{amplified.bit_length()} bits; use fewer rows at once or a smaller fraction."
@@ -189,11 +189,13 @@ class BfvSecretKey(SecretKey):
 
 
 class Bfv(Scheme):
-    """BFV for a ring of 40 or 48 bits."""
+    """BFV for a ring of 40, 48 or 56 bits."""
 
     def __init__(self, ring: Ring) -> None:
         if ring.bits not in BFV_SETS:
-            raise ConfigError(f"Expected a ring of {' or '.join(map(str, BFV_SETS))} bits for BFV, got {ring.bits}.")
+            raise ConfigError(
+                f"Expected a ring of one of {', '.join(map(str, BFV_SETS))} bits for BFV, got {ring.bits}."
+            )
         self.ring = ring
 
     def generate(self) -> BfvSecretKey:

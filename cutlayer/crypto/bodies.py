@@ -63,26 +63,29 @@ def read_operand(context: Context, body: memoryview) -> tuple[list[Ciphertext], 
 
 def result_bytes(context: Context, rows: int, source: MatrixSource) -> int:
     """Bytes of a masked product."""
-    packing, (prime,) = context.packing(source), context.primes[CipherForm.RESULT]
-    return (packing.results(rows) * N + rows * source.columns) * width_of(prime)
+    numbers = context.packing(source).results(rows) * N + rows * source.columns
+    return numbers * sum(map(width_of, context.primes[CipherForm.RESULT]))
 
 
 def write_result(context: Context, rows: int, source: MatrixSource, parts: Sequence[Ciphertext]) -> bytes:
-    """c1 and the coefficients in use of c0, ciphertext by ciphertext."""
-    (prime,), out = context.primes[CipherForm.RESULT], []
+    """c1 and the coefficients in use of c0, ciphertext by ciphertext, prime by prime."""
+    primes, out = context.primes[CipherForm.RESULT], []
     for part, (_, _, places) in zip(parts, context.packing(source).chunks(rows), strict=True):
-        words = residues(part.to_string(), 1, N)[:, 0]
-        out += [to_wire(words[1], prime), to_wire(words[0][places], prime)]
+        words = residues(part.to_string(), len(primes), N)
+        for index, prime in enumerate(primes):
+            out += [to_wire(words[1, index], prime), to_wire(words[0, index][places], prime)]
     return b"".join(out)
 
 
 def read_result(context: Context, body: memoryview, rows: int, source: MatrixSource) -> list[Ciphertext]:
     """Undo `write_result`; what was not sent is zero."""
-    (prime,), parts, start = context.primes[CipherForm.RESULT], [], 0
+    primes, parts, start = context.primes[CipherForm.RESULT], [], 0
     for _, _, places in context.packing(source).chunks(rows):
-        stop = start + (N + places.size) * width_of(prime)
-        sent, words = from_wire(body[start:stop], prime), np.zeros((2, N), np.uint64)
-        words[1], words[0][places] = sent[:N], sent[N:].reshape(places.shape)
+        words = np.zeros((2, len(primes), N), np.uint64)
+        for index, prime in enumerate(primes):
+            stop = start + (N + places.size) * width_of(prime)
+            sent = from_wire(body[start:stop], prime)
+            words[1, index], words[0, index][places] = sent[:N], sent[N:].reshape(places.shape)
+            start = stop
         parts.append(context.cipher(context.prefix[CipherForm.RESULT], words))
-        start = stop
     return parts

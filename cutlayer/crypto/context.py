@@ -52,7 +52,7 @@ class Context:
         parms.set_poly_modulus_degree(N)
         parms.set_coeff_modulus(seal.CoeffModulus.Create(N, [*chosen.primes, chosen.special]))
         parms.set_plain_modulus(1 << bits)
-        self.seal, self.flood_bits = seal, chosen.flood
+        self.seal, self.flood_bits, self.statistical_bits = seal, chosen.flood, chosen.statistical
         self.context = seal.SEALContext(parms, True, seal.sec_level_type.tc128)
         if not self.context.parameters_set():
             raise ConfigError(f"SEAL refuses these parameters at {SECURITY_BITS}-bit security.")
@@ -61,18 +61,26 @@ class Context:
         self.primes = {
             CipherForm.KEY: key_primes,
             CipherForm.OPERAND: key_primes[:-1],
-            CipherForm.RESULT: key_primes[:1],
+            CipherForm.RESULT: key_primes[: chosen.kept],
         }
-        self.first, self.last = self.context.first_parms_id(), self.context.last_parms_id()
+        self.first, self.last = self.context.first_parms_id(), self._level(chosen.kept)
         self.parameters = identify("bfv", bits, N, *key_primes)
         key_level = self.context.key_context_data().parms_id()
         self.prefix = {
             CipherForm.KEY: layout.cipher_prefix(key_level, 4, N, ntt=True),
             CipherForm.OPERAND: layout.cipher_prefix(self.first, 3, N, ntt=True),
-            CipherForm.RESULT: layout.cipher_prefix(self.last, 1, N, ntt=False),
+            CipherForm.RESULT: layout.cipher_prefix(self.last, chosen.kept, N, ntt=False),
         }
         self.first_prefix = layout.cipher_prefix(self.first, 3, N, ntt=False)
         self.plain_prefix = layout.plain_prefix(N)
+
+    def _level(self, primes: int) -> layout.Identifier:
+        """SEAL's name for the level at which so many primes are left."""
+        level = self.context.first_context_data()
+        while len(level.parms().coeff_modulus()) > primes:
+            level = level.next_context_data()
+        identifier: layout.Identifier = level.parms_id()
+        return identifier
 
     def plain(self, coefficients: Words) -> Plaintext:
         """A plaintext from its coefficients."""

@@ -7,9 +7,10 @@
 | BFV degree N | 8192 | the smallest whose modulus has room for the ring, the product and the flood |
 | BFV primes, t = 2^40 | 54 + 54 + 54, special 55 | 217 of the 218 bits that 128 bits of security allow: no margin |
 | BFV primes, t = 2^48 | 60 + 51 + 51, special 55 | the same 217 bits; 60 bits alone still decrypt, after two switches |
-| BFV flood | uniform in ±2^116 (t = 2^40), ±2^110 (t = 2^48) | drowns the noise, which is linear in the rows |
-| statistical distance | 2^-40 or less per ciphertext | N * noise / (2 * flood), checked for every product |
-| a run's total | the sum of these: 2^-20 for a million ciphertexts | distances add up, and no run is stopped for it |
+| BFV primes, t = 2^56 | 52 + 52 + 60, special 35 | 199 bits; results stay on two primes, as one has no room for t |
+| BFV flood | uniform in ±2^116 (t = 2^40), ±2^110 (t = 2^48), ±2^105 (t = 2^56) | drowns noise, linear in the rows |
+| statistical distance | 2^-40 or less per ciphertext, 2^-50 (t = 2^56) | N * noise / (2 * flood), checked every time |
+| a run's total | the sum of these: 2^-20 for a million ciphertexts, 2^-30 (t = 2^56) | they add up; no run is stopped |
 | Paillier modulus n | 3072 bits | NIST SP 800-57: 112 bits of security at 2048, 128 at 3072 |
 | Paillier slot | full product + 48 bits + 2 | a cover 2^48 times larger than what it hides, in every slot |
 | BFV operand | one polynomial in two from a 256-bit seed, SHAKE128 | public randomness; halves what crosses |
@@ -25,15 +26,27 @@ STATISTICAL_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class BfvSet:
-    """The modulus chain for one ring: sizes of primes in bits, and log2 of the largest flood."""
+    """The modulus chain for one ring: sizes of primes in bits, and log2 of the largest flood.
+
+    A result keeps the first `kept` primes. Its noise is flood / dropped primes, plus what rounding leaves, and must
+    stay below kept primes / 2t. Rounding leaves (1 + |s|_1)/2 <= 4097 at most: 2^8 + 4097 < 2^13 (t = 2^40) and
+    2^45 + 4097 < 2^47 (t = 2^56) hold always. For t = 2^48 it must leave at most 2^11 - 2^8, where its spread is 21:
+    by Hoeffding's bound it is more with probability 2^-1600 for a coefficient.
+    """
 
     primes: tuple[int, int, int]
     special: int
     flood: int
+    kept: int = 1
+    statistical: int = STATISTICAL_BITS
 
 
 BFV_DEGREE = 8192
-BFV_SETS = {40: BfvSet((54, 54, 54), 55, 116), 48: BfvSet((60, 51, 51), 55, 110)}  # by the ring's bits
+BFV_SETS = {  # by the ring's bits
+    40: BfvSet((54, 54, 54), 55, 116),
+    48: BfvSet((60, 51, 51), 55, 110),
+    56: BfvSet((52, 52, 60), 35, 105, kept=2, statistical=50),
+}
 BFV_FRESH_NOISE = 1 << 13  # no fresh ciphertext is noisier: (1 + |s|_1)/2 <= 4097 from dropping the special prime
 BFV_OPERAND_CIPHERTEXTS = 2730  # 1 GiB; a matrix with more rows puts several into one ciphertext
 

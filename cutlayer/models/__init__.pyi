@@ -25,6 +25,7 @@ from cutlayer.models.mlp import MLP as MLP
 from cutlayer.models.mlp import mlp_bottom as mlp_bottom
 from cutlayer.models.mlp import mlp_top as mlp_top
 from cutlayer.models.mlp import relu_mlp_top as relu_mlp_top
+from cutlayer.models.none import none_bottom as none_bottom
 from cutlayer.models.none import none_top as none_top
 from cutlayer.models.resnet import ResNet18 as ResNet18
 from cutlayer.models.resnet import ResNet20 as ResNet20

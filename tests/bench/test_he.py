@@ -1,11 +1,19 @@
 from cutlayer.bench import he
+from cutlayer.bench.parts import blind_step
+from cutlayer.crypto import Bfv, Paillier
+
+
+def small(name, ring):
+    return Bfv(ring) if name == "bfv" else Paillier(ring, 512, for_tests=True)
 
 
 def test_the_benchmark_measures_both_sides_at_every_shape(monkeypatch):
     monkeypatch.setattr(he, "KEY_BITS", 512)
     monkeypatch.setattr(he, "SHAPES", ((3, 64),))
     monkeypatch.setattr(he, "WIDE", (90, 64))
+    monkeypatch.setattr(blind_step, "scheme_named", small)
     result = he.measure(1)
+    assert result["blind_step_ratio"] > 0 and result["bytes_blind_step"] < 6e6
     assert result["ratio"] == result["ratio_packed_3x64"] > 0
     assert result["wide_encrypt_speedup"] > 0
     assert result["bytes_per_output_3x64"] <= 20 and result["seconds_bfv_3x64"] > 0

@@ -14,6 +14,11 @@ def bfv_wide():
 
 
 @pytest.fixture(scope="session")
+def bfv_widest():
+    return Bfv(Ring(56)).generate()
+
+
+@pytest.fixture(scope="session")
 def paillier():
     return Paillier(Ring(40), 512, for_tests=True).generate()
 
@@ -23,6 +28,6 @@ def paillier_wide():
     return Paillier(Ring(48), 768, for_tests=True).generate()
 
 
-@pytest.fixture(params=["bfv", "bfv_wide", "paillier", "paillier_wide"])
+@pytest.fixture(params=["bfv", "bfv_wide", "bfv_widest", "paillier", "paillier_wide"])
 def secret(request):
     return request.getfixturevalue(request.param)

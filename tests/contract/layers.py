@@ -13,6 +13,7 @@ LAYERS = {
             "exports",
             "rng",
             "spec",
+            "privacy",
             "setup",
             "docstring",
             "wire",

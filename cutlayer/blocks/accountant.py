@@ -1,9 +1,9 @@
 """Accountant: the epsilon that Gaussian noise spends when the same secret is released again and again.
 
 There is no credit for subsampling. Batches follow from the run's seed, which all parties know and run.json holds, so
-nobody is left from whom it would hide who is in a batch. Everybody counts a row as often as it is released, and for that
-case the answer is exact. Mixed mechanisms need no further accountant: each covers all ways of a secret, so they do not
-add up (`privacy.stated_once`).
+nobody is left from whom it would hide who is in a batch. Everybody counts a row as often as it is released, and for
+that case the answer is exact. Mixed mechanisms need no further accountant: each covers all ways of a secret, so they
+do not add up (`privacy.stated_once`).
 """
 
 from collections.abc import Callable

@@ -26,8 +26,8 @@ class ColumnNoise(Defence):
     Guarantee: for each value of a two-valued column, epsilon-local differential privacy with
     epsilon = ln((1 - flip) / flip), of all that is sent, trained or predicted, against any attack and
     however many epochs it watches: about a fair bit that nothing else tells of, no guess is right more often
-    than 1 - flip. How columns were scaled is taken as given. Values add up: m such columns have m epsilon together, a change of level in a one-hot
-    group 2 epsilon, and every further run that draws again adds as much.
+    than 1 - flip. How columns were scaled is taken as given. Values add up: m such columns have m epsilon together,
+    a change of level in a one-hot group 2 epsilon, and every further run that draws again adds as much.
     Does not hide: what other columns tell about a bit, which columns have two values, how often each
     value occurs, or any column with more than two.
     Specification: binary-reconstruction, section 4; ours.

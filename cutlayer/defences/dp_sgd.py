@@ -45,15 +45,16 @@ class DpSgd(Defence):
     Protects: labels and features; the label party with `where=gradient` or `logits`, each feature party with
     `where=embedding`, every party with `where=parameters`.
     Guarantee: (epsilon, delta)-differential privacy as run.json states it, for two of the four places. logits: of one
-    label in place of another, in all that feature parties get or train, however many they are and whatever they
-    send. parameters: of one record, there or not, in the models of all parties, to those who see no messages and as
-    far as Opacus's floating-point noise has no telling low bits. gradient and embedding state no epsilon: the top and
-    the bottoms are trained on clean values, so one label moves other rows' messages without noise. Nor do the others
-    where labels have further ways: other defences that carry labels, regression (scaled by the mean of all targets).
-    A resumed run repeats its noise: that is one release if feature parties send the same again, and none if not.
+    label in place of another, in all that feature parties get or train, however many they are. parameters: of one
+    record, there or not, in the models of all parties, to those who see no messages and as far as Opacus's
+    floating-point noise has no telling low bits. gradient and embedding state no epsilon: the top and the bottoms are
+    trained on clean values, so one label moves other rows' messages without noise. Nor do the others where labels
+    have further ways: other defences that carry labels, regression (scaled by the mean of all targets). A resumed run
+    repeats its noise: feature parties who make it resume, and then send other embeddings, lift it.
     Does not hide: what is true of many rows, such as a class's direction in gradients; what the label party itself
-    prints (losses, scores); labels of validation rows, by the epoch at which patience ends training; with
-    parameters, anything that messages tell; with embedding, labels; with the others, features.
+    prints (losses, scores), or that it ends a run whose loss is not a number; labels of validation rows, by the epoch
+    at which patience ends training; with parameters, anything that messages tell; with embedding, labels; with the
+    others, features.
     Specification: baselines, section 8; vflrecon, sections 5 and 8.
     Paper: Abadi et al., Deep Learning with Differential Privacy (arXiv:1607.00133), as compared by Zhu et al.,
     Table VI, who state neither place, clip nor delta.

@@ -23,9 +23,9 @@ class GaussianNoise(Defence):
     update stays clean.
 
     Protects: labels and features; the label party with `on=gradient`, each feature party with `on=embedding`.
-    Guarantee: none stated: what is trained behind the noise is trained on clean values. Without `clip` rows are unbounded; with it the common factor still
-    couples the rows of a batch, and every epoch releases another message. For an (epsilon, delta)
-    that holds, use `dp-sgd:where=logits`, which clips per row and counts releases.
+    Guarantee: none stated: what is trained behind the noise is trained on clean values. Without `clip` rows are
+    unbounded; with it the common factor still couples the rows of a batch, and every epoch releases another message.
+    For an (epsilon, delta) that holds, use `dp-sgd:where=logits`, which clips per row and counts releases.
     Does not hide: anything that averaging removes noise from, such as a row's message over many
     epochs, or the mean of a class.
     Specification: baselines, section 8.

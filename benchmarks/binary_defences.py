@@ -74,7 +74,7 @@ class Blend(Defence):
         _, columns = two_valued(values.numpy())
         two = torch.zeros(values.shape[1], dtype=torch.bool)
         two[columns] = True
-        mix = torch.randn(int(two.sum()), int((~two).sum()), generator=setting.rng)
+        mix = setting.rng.normal((int(two.sum()), int((~two).sum()))).float()
         return values[:, ~two] + values[:, two] @ mix
 
 
@@ -90,7 +90,7 @@ class GaussianColumns(Defence):
             return values
         _, columns = two_valued(values.numpy())
         noisy = values.clone()
-        noisy[:, columns] += self.std * torch.randn(len(values), len(columns), generator=setting.rng)
+        noisy[:, columns] += self.std * setting.rng.normal((len(values), len(columns))).to(values)
         return noisy
 
 

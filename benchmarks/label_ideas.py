@@ -32,7 +32,7 @@ class Groups(OnGradients):
 
     def change(self, payload: Tensor, local: Local) -> Tensor:
         """Average within groups that are drawn anew."""
-        order = torch.randperm(len(payload), generator=local.rng)
+        order = local.rng.permutation(len(payload))
         sent = torch.empty_like(payload)
         for group in order.split(self.size):
             sent[group] = payload[group].mean(dim=0)

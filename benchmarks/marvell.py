@@ -20,6 +20,7 @@ import torch
 from benchmarks.results import RESULTS
 from cutlayer.defence import Local, Place
 from cutlayer.defences.marvell import Marvell, solve
+from cutlayer.draws import Draws
 from cutlayer.files import write_text
 from cutlayer.rng import generator, normal_like
 from cutlayer.training import using_threads
@@ -39,14 +40,14 @@ def worst_gap() -> float:
 
 def costs(width: int) -> dict[str, float]:
     """Milliseconds of a protected batch and of a plain draw."""
-    rng = generator(0, "bench marvell")
+    rng, draws = generator(0, "bench marvell"), Draws(0, "bench marvell")
     labels = (torch.arange(ROWS) % 4 == 0).long()
     rows = torch.randn(ROWS, width, generator=rng) * torch.where(labels == 1, 1e-3, 5e-4)[:, None]
     rows[:, 0] += 0.004 * labels
-    local = Local(Place.GRADIENT, rng, True, torch.arange(ROWS), labels=labels, classes=2)
+    local = Local(Place.GRADIENT, draws, True, torch.arange(ROWS), labels=labels, classes=2)
     sides: dict[str, Callable[[], object]] = {
         "marvell_ms": lambda: Marvell().protect(rows, local),
-        "plain_noise_ms": lambda: rows + normal_like(rows, rng),
+        "plain_noise_ms": lambda: rows + normal_like(rows, draws),
     }
     best = dict.fromkeys(sides, float("inf"))
     for _ in range(TURNS):

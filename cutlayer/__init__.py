@@ -12,6 +12,7 @@ __getattr__, __dir__ = lazy(
         "cuts.concat": "Concat",
         "cuts.sum": "Sum",
         "defence": "Defence, Local, Place, Role, Setting",
+        "draws": "Draws",
         "errors": "ConfigError, CutlayerError, DataError, ProtocolError, RunError",
         "experiment.audit": "audit",
         "experiment.report": "Report",

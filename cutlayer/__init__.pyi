@@ -18,6 +18,7 @@ from cutlayer.defence import Local as Local
 from cutlayer.defence import Place as Place
 from cutlayer.defence import Role as Role
 from cutlayer.defence import Setting as Setting
+from cutlayer.draws import Draws as Draws
 from cutlayer.errors import ConfigError as ConfigError
 from cutlayer.errors import CutlayerError as CutlayerError
 from cutlayer.errors import DataError as DataError

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from cutlayer.blocks.sparse import SparseRows
+from cutlayer.draws import Draws
 from cutlayer.privacy import Privacy
 from cutlayer.recipe import Recipe
 from cutlayer.spec import describe
@@ -71,7 +72,7 @@ class Setting:
     role: Role
     subject: Subject
     classes: int  # 0 for regression
-    rng: Generator  # private to the party
+    rng: Draws  # private to the party
     shared_seed: int  # the run's seed, known to all parties
     private_seed: int = 0  # a seed that only this party knows
     rows: int = 0  # of the party's table; batches name rows by their number in it
@@ -83,7 +84,7 @@ class Local:
     """What a defence's owner itself knows about the current batch."""
 
     place: Place
-    rng: Generator  # private to the party
+    rng: Draws  # private to the party
     training: bool
     rows: Tensor
     inputs: Tensor | SparseRows | None = None  # at a feature party

@@ -17,6 +17,7 @@ from cutlayer.attack import Asks, Attack, Guess
 from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Role
+from cutlayer.draws import Draws
 from cutlayer.errors import CutlayerError, Inapplicable
 from cutlayer.finding import Finding, Status, Target
 from cutlayer.metrics.forms import measure_of
@@ -95,7 +96,7 @@ def grant(asks: Asks, view: View, secret: Secret, seed: int) -> Hints:
     return Hints(
         labels=None if labelled is None else Known(labelled, secret.labels[labelled]),
         features={} if rows is None else {name: Known(rows, _dense(values, rows)) for name, values in theirs.items()},
-        bottoms={name: without_secrets(bottom, generator(seed, "passports")) for name, bottom in bottoms.items()}
+        bottoms={name: without_secrets(bottom, Draws(seed, "passports")) for name, bottom in bottoms.items()}
         if asks.bottom
         else {},
         forms={name: _form(bottom, seed, name) for name, bottom in bottoms.items()} if asks.form else {},
@@ -115,7 +116,7 @@ def _form(bottom: nn.Module, seed: int, name: str) -> nn.Module:
         if key in learned and buffer.is_floating_point():  # what is not saved belongs to the form
             buffer.zero_()
     draw_anew(form, seed, "form", name)
-    return without_secrets(form, generator(seed, "form", name))
+    return without_secrets(form, Draws(seed, "form", name))
 
 
 def _some_rows(train: Tensor, count: int, rng: Generator) -> Tensor:

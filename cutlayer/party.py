@@ -107,7 +107,7 @@ class Defended(Trainee):
         if not (defences and self.optimizer):
             return
         usual = self.optimizer
-        setting = replace(self.setting, subject=Subject.OPTIMISER, rng=self.stream.generator)
+        setting = replace(self.setting, subject=Subject.OPTIMISER, rng=self.stream.draws)
         for defence in defences:
             self.optimizer = defence.optimiser(self.optimizer, list(self.modules.values()), setting, self.recipe)
         self.replaced = self.optimizer is not usual
@@ -133,7 +133,7 @@ class Defended(Trainee):
         """What every defence may know about this batch."""
         return Local(
             place,
-            self.stream.generator,
+            self.stream.draws,
             batch.phase is Phase.TRAIN,
             batch.rows,
             classes=self.setting.classes,

@@ -1,6 +1,6 @@
 """Plan: what is trained and how; from it and a Task, the parties of a Session are made."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -13,13 +13,14 @@ from cutlayer.cut import Cut, Roster, Shape
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
 from cutlayer.defence import Course, Defence, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Message
 from cutlayer.models.defaults import default_bottom, default_top
 from cutlayer.parties.eager import EagerParty
 from cutlayer.party import Equipment, FeatureParty, LabelParty
 from cutlayer.recipe import Recipe
-from cutlayer.rng import Stream, derive, generator
+from cutlayer.rng import Stream, derive, first_weights
 from cutlayer.session import Session
 from cutlayer.spec import describe
 
@@ -135,8 +136,8 @@ def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Sessi
 def part_of(name: str, features: Features, facts: Facts, plan: Plan) -> Contribution:
     """Make a party's columns and bottom, as its defences leave them."""
     values = features.values
-    for defence in plan.defences:
-        values = defence.features(values, _setting(name, Subject.FEATURES, len(values), facts, plan))
+    for defence, setting in _settings(name, Subject.FEATURES, len(values), facts, plan):
+        values = defence.features(values, setting)
     features = replace(features, values=values)
     bottom = _bottom(name, features, facts, plan)
     return Contribution(features, bottom, shape_of(bottom, features))
@@ -153,13 +154,13 @@ def label_party(
 ) -> LabelParty:
     """Make the label party, which needs to know the shapes of all embeddings."""
     name = facts.roster.label_party
-    with Stream(_own_seed(plan), name, "init", "top").scope():
+    with first_weights(Draws(_own_seed(plan), name, "init", "top")):
         joint = plan.cut.shape([shapes[party] for party in facts.roster.order])
         top = make_top(plan.top, prod(joint), facts.outputs)
-        for defence in plan.defences:
-            top = defence.model(top, _setting(name, Subject.TOP, len(labels), facts, plan))
-    for defence in plan.defences:
-        labels = defence.labels(labels, _setting(name, Subject.LABELS, len(labels), facts, plan))
+        for defence, setting in _settings(name, Subject.TOP, len(labels), facts, plan):
+            top = defence.model(top, setting)
+    for defence, setting in _settings(name, Subject.LABELS, len(labels), facts, plan):
+        labels = defence.labels(labels, setting)
     return LabelParty(
         name,
         labels.to(plan.device),
@@ -205,13 +206,13 @@ def _equipment(name: str, rows: int, facts: Facts, plan: Plan) -> Equipment:
 
 def _bottom(name: str, features: Features, facts: Facts, plan: Plan) -> nn.Module:
     source = _source(name, plan.bottoms)
-    with Stream(_own_seed(plan), name, "init", "bottom").scope():
+    with first_weights(Draws(_own_seed(plan), name, "init", "bottom")):
         if isinstance(source, nn.Module):
             bottom = deepcopy(source)
         else:
             bottom = source(features, embedding_width(facts.classes, plan))
-        for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(name, Subject.BOTTOM, len(features.values), facts, plan))
+        for defence, setting in _settings(name, Subject.BOTTOM, len(features.values), facts, plan):
+            bottom = defence.model(bottom, setting)
     return bottom
 
 
@@ -234,10 +235,17 @@ def make_top(top: Top, width: int, outputs: int) -> nn.Module:
     return deepcopy(top) if isinstance(top, nn.Module) else top(width, outputs)
 
 
+def _settings(name: str, subject: Subject, rows: int, facts: Facts, plan: Plan) -> Iterator[tuple[Defence, Setting]]:
+    """Each defence with what it may know. Its draws are its own: what one makes public says nothing of another's."""
+    setting = _setting(name, subject, rows, facts, plan)
+    for number, defence in enumerate(plan.defences):
+        yield defence, replace(setting, rng=Draws(_own_seed(plan), name, "defence", subject.value, number))
+
+
 def _setting(name: str, subject: Subject, rows: int, facts: Facts, plan: Plan) -> Setting:
     role = Role.LABEL_PARTY if name == facts.roster.label_party else Role.FEATURE_PARTY
     own = _own_seed(plan)
-    rng = generator(own, name, "defence", subject.value)
+    rng = Draws(own, name, "defence", subject.value)
     private, course = derive(own, name, "private"), course_of(facts, plan)
     return Setting(name, role, subject, facts.classes, rng, plan.seed, private, rows, course)
 

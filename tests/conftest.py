@@ -6,6 +6,7 @@ from hypothesis import settings
 
 import cutlayer.net  # noqa: F401 (before grpc, which Flower imports, or TLS 1.2 would be on)
 from cutlayer.defence import Local, Place
+from cutlayer.draws import Draws
 
 settings.register_profile("same", derandomize=True, deadline=None)  # the same examples in every run
 settings.load_profile("same")
@@ -24,7 +25,7 @@ def local():
     """Make a Local: `local(Place.GRADIENT, seed=1, labels=...)`."""
 
     def make(place=Place.GRADIENT, *, seed=0, training=True, rows=None, inputs=None, labels=None):
-        rng = torch.Generator().manual_seed(seed)
+        rng = Draws(seed)
         rows = torch.arange(0) if rows is None else rows
         return Local(place, rng, training, rows, inputs, labels)
 

@@ -20,9 +20,10 @@ from cutlayer.blocks.weights import places, unpack
 from cutlayer.defence import Place, Role
 from cutlayer.defences.insta_hide import Instahide
 from cutlayer.defences.sparsification import Sparsification
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError, Inapplicable
 from cutlayer.message import Kind, Message
-from cutlayer.rng import Stream, generator
+from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
 
 Method = Literal["dlg", "cosine"]
@@ -175,7 +176,7 @@ class GradientInversion(Attack):
                 labels[:, label] = SURE
             for layer in passport_layers(model):  # guessed once
                 layer.given = None
-                layer.forget_secret(generator(int(torch.randint(2**62, (), device=device)), "guess"))
+                layer.forget_secret(Draws(int(torch.randint(2**62, (), device=device)), "guess"))
                 layer.given = layer.factors(layer_input(model.bottom, layer, rows))
             factors = [torch.stack(layer.given) for layer in passport_layers(model) if layer.given is not None]
             attempts.append(Attempt(rows, labels, label is not None, weights, factors, wanted))

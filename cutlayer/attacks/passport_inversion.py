@@ -12,9 +12,10 @@ from cutlayer.attacks.tools.reading import predicted, white_box
 from cutlayer.blocks.passport import PassportLayer, layer_input, passport_layers
 from cutlayer.defence import Role
 from cutlayer.defences.passport import Passport
+from cutlayer.draws import Draws
 from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind, Phase
-from cutlayer.rng import Stream, generator
+from cutlayer.rng import Stream
 from cutlayer.view import Manifest, View
 
 Assume = Literal["fit", "guess", "none"]
@@ -107,7 +108,7 @@ class PassportInversion(Attack):
     def _guess(self, bottom: nn.Module, start: Tensor, target: Tensor) -> tuple[Tensor, float]:
         """Guess passports, and search for rows under them; the rows and their mean objective."""
         for layer in passport_layers(bottom):
-            layer.forget_secret(generator(int(torch.randint(2**62, ())), "guess"))
+            layer.forget_secret(Draws(int(torch.randint(2**62, ())), "guess"))
         x = invert(bottom, start[None], target, steps=self.steps, lr=self.lr, tv=self.tv, l2=self.l2)
         with torch.no_grad():
             return x, float(misfit(bottom, x, target, tv=self.tv, l2=self.l2).mean())
@@ -119,7 +120,7 @@ class PassportInversion(Attack):
         normed: list[Tensor] = []
         handle = layer.norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
         layer.given = None
-        layer.forget_secret(generator(int(torch.randint(2**62, ())), "guess"))
+        layer.forget_secret(Draws(int(torch.randint(2**62, ())), "guess"))
         with torch.no_grad():
             inside = layer_input(bottom, layer, start[:1])
             drawn = [layer.factors(inside) for _ in range(int(groups.max()) + 1)]

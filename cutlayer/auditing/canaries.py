@@ -17,9 +17,10 @@ from torch.nn.functional import one_hot
 from cutlayer.blocks.one_run import Array, lower_bound
 from cutlayer.data.task import Task
 from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.plan import Plan, assemble, course_of, facts_of
 from cutlayer.privacy import Guarded, Privacy, stated_once
-from cutlayer.rng import derive, generator
+from cutlayer.rng import derive
 
 CANARIES = 2000
 BATCH = 512
@@ -53,7 +54,7 @@ def _measured(task: Task, plan: Plan, defence: Defence, stated: Privacy, canarie
 def value_canaries(defence: Defence, count: int, seed: int) -> tuple[Array, Array]:
     """Coins as a two-valued column, and the answers that all later messages are made of."""
     coins = _coins(count, seed)
-    rng = generator(seed, "canaries", "answers")
+    rng = Draws(seed, "canaries", "answers")
     setting = Setting("canaries", Role.FEATURE_PARTY, Subject.FEATURES, 2, rng, seed, derive(seed, "canaries"), count)
     answers = defence.features(coins[:, None].float(), setting)
     assert isinstance(answers, Tensor)
@@ -66,12 +67,12 @@ def label_canaries(task: Task, plan: Plan, count: int, *, open_top: bool) -> tup
     With `open_top` the top is covered by the guarantee, so the auditor may know it. Else it has the messages, and as
     many rows again whose labels it knows.
     """
-    rng = generator(plan.seed, "canaries", "rows")
+    rng = Draws(plan.seed, "canaries", "rows")
     total = count if open_top else 2 * count
-    rows = task.train[torch.randint(len(task.train), (total,), generator=rng)]
+    rows = task.train[rng.integers(len(task.train), (total,))]
     classes = len(task.classes)
-    first = torch.randint(classes, (total,), generator=rng)
-    second = (first + torch.randint(1, classes, (total,), generator=rng)) % classes
+    first = rng.integers(classes, (total,))
+    second = (first + 1 + rng.integers(classes - 1, (total,))) % classes
     coins = _coins(total, plan.seed)
     labels = torch.where(coins > 0, second, first)
     every = torch.arange(total)
@@ -93,7 +94,7 @@ def label_canaries(task: Task, plan: Plan, count: int, *, open_top: bool) -> tup
 
 
 def _coins(count: int, seed: int) -> Tensor:
-    return 2 * torch.randint(2, (count,), generator=generator(seed, "canaries", "coins")) - 1
+    return 2 * Draws(seed, "canaries", "coins").integers(2, (count,)) - 1
 
 
 class Auditor(Defence):

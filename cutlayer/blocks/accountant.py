@@ -8,11 +8,12 @@ do not add up (`privacy.stated_once`).
 
 from collections.abc import Callable
 from functools import cache
-from math import exp, inf, sqrt
+from math import exp, inf, log, log1p, sqrt
 
 import scipy
 
-from cutlayer.blocks.gaussian_mechanism import STEPS, rounding
+from cutlayer.blocks.gaussian_mechanism import rounding
+from cutlayer.draws import STEPS
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -36,7 +37,24 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return _least(lambda epsilon: gaussian_delta(mu, epsilon) <= delta, high)
 
 
-def grid_slack(mu: float, entries: int, steps: int) -> float:
+def renyi_epsilon(mu: float, delta: float) -> float:
+    """An epsilon that follows from Renyi divergences of order a below a mu^2 / 2, as discrete noise has in any dimension.
+
+    Canonne, Kamath, Steinke (arXiv:2004.00010), Theorem 4 for the divergences and Proposition 12 for the conversion.
+    """
+    if mu == inf or delta <= 0:
+        return inf
+
+    def bound(log_order: float) -> float:
+        beyond = exp(log_order)  # the order less 1
+        order = 1 + beyond
+        return order * mu * mu / 2 - log1p(1 / beyond) - (log(delta) + log(order)) / beyond
+
+    found = scipy.optimize.minimize_scalar(bound, bounds=(-7.0, 14.0), method="bounded")
+    return max(0.0, float(found.fun))  # any order is a bound
+
+
+def grid_slack(mu: float, entries: int, steps: float) -> float:
     """By how much the delta of discrete noise may exceed that of continuous noise, over all `entries` released.
 
     Delta is the sum over the grid of f = max(0, p - e^epsilon q), where the continuous one is its integral. Replace the
@@ -48,21 +66,25 @@ def grid_slack(mu: float, entries: int, steps: int) -> float:
     return entries * (4 + mu * mu + 0.4 * mu) / (8 * steps * steps)
 
 
-def released_epsilon(noise: float, sensitivity: float, releases: int, delta: float, entries: int = 0) -> float:
+def released_epsilon(noise: float, sensitivity: float, releases: int, delta: float, entries: int | None = 0) -> float:
     """Epsilon of releases whose noise is `noise` standard deviations where a secret moves them by `sensitivity`.
 
-    With `entries`, how many numbers a secret moves in a release, noise is the discrete one of `gaussian_mechanism`.
+    With `entries`, how many numbers a secret moves in a release, noise is the discrete one of `gaussian_mechanism`;
+    None: any number of them, and `sensitivity` counts their rounding.
     """
     if not releases or not sensitivity:
         return 0.0
     if not noise:
         return inf
+    if entries is None:
+        return renyi_epsilon(sensitivity / noise * sqrt(releases), delta)
     mu = sensitivity / noise + rounding(entries)
-    return gaussian_epsilon(mu * sqrt(releases), delta - grid_slack(mu, entries * releases, STEPS))
+    exact = gaussian_epsilon(mu * sqrt(releases), delta - grid_slack(mu, entries * releases, STEPS))
+    return min(exact, renyi_epsilon(mu * sqrt(releases), delta)) if entries else exact
 
 
 @cache
-def gaussian_noise(epsilon: float, delta: float, releases: int, sensitivity: float = 1.0, entries: int = 0) -> float:
+def gaussian_noise(epsilon: float, delta: float, releases: int, sensitivity: float = 1.0, entries: int | None = 0) -> float:
     """The least noise at which so many releases together are (epsilon, delta)-private."""
     if released_epsilon(inf, sensitivity, releases, delta, entries) > epsilon:
         return inf  # rounding alone spends more

@@ -7,8 +7,8 @@ from math import ceil, log2
 import torch
 from torch import Tensor
 
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError, ProtocolError
-from cutlayer.rng import generator
 
 
 def least_bits(classes: int) -> int:
@@ -33,10 +33,10 @@ def target_codes(classes: int, bits: int, seed: int, *names: str) -> Tensor:
         raise ConfigError(
             f"Expected at least {least_bits(classes)} bits to tell {classes} classes apart, got {bits}; use more bits."
         )
-    rng = generator(seed, "target codes", *names)
+    rng = Draws(seed, "target codes", *names)
     codes: dict[tuple[int, ...], None] = {}
     while len(codes) < classes:
-        codes[tuple((2 * torch.randint(0, 2, (bits,), generator=rng) - 1).tolist())] = None
+        codes[tuple((2 * rng.integers(2, (bits,)) - 1).tolist())] = None
     return torch.tensor(list(codes), dtype=torch.float32)
 
 

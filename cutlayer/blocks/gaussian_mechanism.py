@@ -10,13 +10,12 @@ curve is `blocks.accountant.grid_slack`.
 
 from math import sqrt
 
-import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-STEPS = 131_072  # of the grid in one standard deviation
+from cutlayer.draws import STEPS, Draws
 
 
-def blurred(payload: Tensor, std: float, rng: Generator) -> Tensor:
+def blurred(payload: Tensor, std: float, rng: Draws) -> Tensor:
     """Round to a grid of std / STEPS and add discrete Gaussian noise of standard deviation `std`.
 
     Backward it is the identity: rounding and noise count as constants.
@@ -24,7 +23,8 @@ def blurred(payload: Tensor, std: float, rng: Generator) -> Tensor:
     if std == 0:
         return payload
     grid = std / STEPS
-    whole = (payload.detach().double() / grid).round() + _discrete_normal(payload, rng)
+    noise = rng.discrete_normal(payload.shape).to(payload.device)
+    whole = (payload.detach().double() / grid).round() + noise
     sent = (whole * grid).to(payload.dtype)
     return sent + (payload - payload.detach()) if payload.requires_grad else sent  # exactly `sent`: that is + 0
 
@@ -32,8 +32,3 @@ def blurred(payload: Tensor, std: float, rng: Generator) -> Tensor:
 def rounding(entries: int) -> float:
     """By how many standard deviations rounding moves two payloads of so many entries further apart, at most."""
     return sqrt(entries) / STEPS
-
-
-def _discrete_normal(like: Tensor, rng: Generator) -> Tensor:
-    """Whole numbers of standard deviation STEPS."""
-    return (torch.randn(like.shape, generator=rng, dtype=torch.float64, device=like.device) * STEPS).round()

@@ -8,11 +8,12 @@ along all three paths. The secret means are saved with the weights: a model with
 from math import sqrt
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
-from cutlayer.rng import Stream
+from cutlayer.rng import first_weights, normal_like
 
 SLOPE = 0.01  # of the autoencoder's leaky ReLU
 NARROWER = 4  # times, in the autoencoder's middle
@@ -32,7 +33,7 @@ class PassportLayer(nn.Module):
     def __init__(
         self,
         inner: nn.Conv2d | nn.Linear,
-        rng: Generator,
+        rng: Draws,
         *,
         mean_range: float,
         variance: float,
@@ -45,7 +46,7 @@ class PassportLayer(nn.Module):
         inner.bias = None
         wide = inner.out_channels if isinstance(inner, nn.Conv2d) else inner.out_features
         middle = max(1, wide // NARROWER)
-        with Stream(int(torch.randint(2**62, (), generator=rng)), "passport").scope():
+        with first_weights(rng.child()):
             self.coder = nn.Sequential(
                 nn.Linear(wide, middle, bias=False), nn.LeakyReLU(SLOPE), nn.Linear(middle, wide, bias=False)
             )
@@ -56,9 +57,9 @@ class PassportLayer(nn.Module):
         self.given: tuple[Tensor, Tensor] | None = None  # gamma and beta, where somebody knows or tries them
         self.forget_secret(rng)
 
-    def forget_secret(self, rng: Generator) -> None:
+    def forget_secret(self, rng: Draws) -> None:
         """Draw other secret means, as somebody has to who knows everything else."""
-        drawn = torch.rand(self.means.shape, generator=rng)
+        drawn = rng.uniform(self.means.shape)
         self.means.copy_(self.mean_range * ((1 - 2 * drawn) if self.centred else -drawn).to(self.means))
 
     def passports(self, like: Tensor) -> Tensor:
@@ -66,7 +67,7 @@ class PassportLayer(nn.Module):
         spread = sqrt(self.variance)
         shape = (2, *like.shape[1:])
         means = self.means.view(2, -1, *[1] * (like.dim() - 2)).to(like)
-        return means + spread * torch.randn(shape, dtype=like.dtype, device=like.device)
+        return means + spread * normal_like(like.new_empty(shape))
 
     def factors(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """Gamma and beta of fresh passports, a number per channel of the output."""

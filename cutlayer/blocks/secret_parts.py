@@ -7,18 +7,20 @@ that holds such a secret says itself how it looks without it, so nobody who hand
 import copy
 from typing import Protocol, runtime_checkable
 
-from torch import Generator, nn
+from torch import nn
+
+from cutlayer.draws import Draws
 
 
 @runtime_checkable
 class HoldsSecret(Protocol):
     """A module with a secret of its own."""
 
-    def forget_secret(self, rng: Generator) -> None:
+    def forget_secret(self, rng: Draws) -> None:
         """Put a guess, drawn from `rng`, in the place of the secret."""
 
 
-def without_secrets(model: nn.Module, rng: Generator) -> nn.Module:
+def without_secrets(model: nn.Module, rng: Draws) -> nn.Module:
     """A copy of a model as others may come to know it: all weights, and guesses in place of secrets."""
     model = copy.deepcopy(model)
     for module in model.modules():

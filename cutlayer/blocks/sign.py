@@ -1,10 +1,12 @@
 """Sign with a straight-through gradient, batch norm, Laplace noise on codes: the building blocks of hashing."""
 
+from math import floor, log2
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 
 
@@ -24,10 +26,19 @@ def sign(values: Tensor) -> Tensor:
     return _Sign.apply(values)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def laplace_like(like: Tensor, scale: float, rng: Generator) -> Tensor:
-    """Laplace noise: the difference of two exponentials."""
-    drawn = torch.empty((2, *like.shape), dtype=like.dtype, device=like.device).exponential_(generator=rng)
-    return scale * (drawn[0] - drawn[1])
+def laplace_like(like: Tensor, scale: float, rng: Draws) -> Tensor:
+    """Laplace noise."""
+    return scale * rng.laplace(like.shape).to(like)
+
+
+def plus_laplace(values: Tensor, scale: float, rng: Draws) -> Tensor:
+    """Values plus Laplace noise, on a grid of about scale / 2^20, so that the last bits tell nothing of the values.
+
+    The gradient passes as it is.
+    """
+    grid = 2.0 ** (floor(log2(scale)) - 20)
+    noisy = values.detach().double() + scale * rng.laplace(values.shape).to(values.device)
+    return values + ((noisy / grid).round() * grid - values.detach().double()).to(values)
 
 
 class Normalised(nn.BatchNorm1d):

@@ -8,7 +8,7 @@ from torch.nn.utils import parametrize
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.blocks.codebook import check_codes, code_bits
-from cutlayer.blocks.sign import Normalised, laplace_like, sign
+from cutlayer.blocks.sign import Normalised, plus_laplace, sign
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
@@ -83,7 +83,7 @@ class BinarisedSplit(Defence):
         if local.place is not Place.EMBEDDING:
             return payload
         code = sign(payload)
-        return code if self.epsilon is None else sign(code + laplace_like(code, 2 / self.epsilon, local.rng))
+        return code if self.epsilon is None else sign(plus_laplace(code, 2 / self.epsilon, local.rng))
 
     @property
     def label_path(self) -> bool:

@@ -49,7 +49,7 @@ class ColumnNoise(Defence):
             raise ConfigError(f"Expected dense columns for column-noise, got sparse ones at {setting.party}.")
         low, high = values.amin(dim=0), values.amax(dim=0)
         two_valued = ((values == low) | (values == high)).all(dim=0) & (low < high)
-        draws = torch.rand(values.shape, generator=setting.rng, dtype=torch.float64, device=setting.rng.device)
+        draws = setting.rng.uniform(values.shape)
         other = torch.where(values == low, high, low)
         return torch.where(two_valued & (draws < self.flip).to(values.device), other, values)
 

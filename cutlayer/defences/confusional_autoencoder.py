@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from cutlayer._validate import at_least, non_negative, positive
 from cutlayer.defence import Defence, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
-from cutlayer.rng import Stream
+from cutlayer.rng import first_weights
 
 WIDEST = 4096  # hidden units, unless more are asked for
 SHARPNESS = 0.025  # the authors' temperature
@@ -133,15 +134,16 @@ def autoencoder(
     seed: int,
 ) -> tuple[Tensor, nn.Module]:
     """Return the soft label of each class and the decoder, less its softmax. Kept: do not change what is returned."""
-    rows = torch.eye(classes)
-    with Stream(seed, "confusional-autoencoder").scope(), torch.enable_grad():
+    rows, draws = torch.eye(classes), Draws(seed, "confusional-autoencoder")
+    with first_weights(draws):
         encoder, decoder = _layers(classes, hidden), _layers(classes, hidden)
+    with torch.enable_grad():
         if samples is not None:
-            rows = (torch.rand(samples, classes) / temperature).softmax(dim=1)
+            rows = (draws.uniform((samples, classes)).float() / temperature).softmax(dim=1)
         rate = 1e-3 if samples is None else 5e-4
         optimiser = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=rate)
         for _ in range(epochs):
-            for batch in rows[torch.randperm(len(rows))].split(128) if samples else (rows,):
+            for batch in rows[draws.permutation(len(rows))].split(128) if samples else (rows,):
                 loss = confusion(encoder(batch), decoder, batch, weight)
                 optimiser.zero_grad()
                 loss.backward()

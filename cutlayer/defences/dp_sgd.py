@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 
 from cutlayer._validate import non_negative, one_of, positive
 from cutlayer.blocks.accountant import gaussian_noise, released_epsilon
-from cutlayer.blocks.gaussian_mechanism import blurred
+from cutlayer.blocks.gaussian_mechanism import blurred, rounding
 from cutlayer.defence import Course, Defence, Local, Place, Setting, changes
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.privacy import Guarded, Observer, Privacy
 from cutlayer.recipe import Recipe
@@ -46,8 +47,8 @@ class DpSgd(Defence):
     `where=embedding`, every party with `where=parameters`.
     Guarantee: (epsilon, delta)-differential privacy as run.json states it, for two of the four places. logits: of one
     label in place of another, in all that feature parties get or train, however many they are. parameters: of one
-    record, there or not, in the models of all parties, to those who see no messages and as far as Opacus's
-    floating-point noise has no telling low bits. gradient and embedding state no epsilon: the top and the bottoms are
+    record, there or not, in the models of all parties, to those who see no messages and as far as
+    floating-point sums are exact. gradient and embedding state no epsilon: the top and the bottoms are
     trained on clean values, so one label moves other rows' messages without noise. Nor do the others where labels
     have further ways: other defences that carry labels, regression (scaled by the mean of all targets). A resumed run
     repeats its noise: feature parties who make it resume, and then send other embeddings, lift it.
@@ -135,12 +136,16 @@ class DpSgd(Defence):
                 raise ConfigError(f"Opacus cannot take the model of {setting.party}: {error}.") from error
         # torch says this for every first layer, whose inputs need no gradient
         warnings.filterwarnings("ignore", message="Full backward hook is firing", category=UserWarning)
-        wrapped: Optimizer = opacus.optimizers.DPOptimizer(
+        noise = self.multiplier(setting.course)
+        entries = sum(p.numel() for module in modules for p in module.parameters() if p.requires_grad)
+        room = 1 - noise * rounding(entries)  # rounding to the grid may move two sums further apart
+        if room <= 0:
+            raise ConfigError(f"Expected less noise than {noise:g} for {entries} parameters: rounding would exceed clip.")
+        wrapped: Optimizer = _optimiser_class(opacus, noise * self.clip, setting.rng)(
             optimiser,
-            noise_multiplier=self.multiplier(setting.course),
-            max_grad_norm=self.clip,
+            noise_multiplier=noise,
+            max_grad_norm=room * self.clip,
             expected_batch_size=recipe.batch_size,
-            generator=setting.rng,
         )
         return wrapped
 
@@ -181,7 +186,7 @@ class DpSgd(Defence):
         around = [defence.describe() for defence in others if defence.label_path]
         return f"{around[0]} gives labels another way" if around else ""
 
-    def _released(self, course: Course) -> tuple[int, float, int]:
+    def _released(self, course: Course) -> tuple[int, float, int | None]:
         """How often a secret is released, by how much it moves a release over `clip`, and how many numbers of it.
 
         Another label moves the gradient at the logits by no more than sqrt(2), before clipping and so after, unless a
@@ -190,7 +195,7 @@ class DpSgd(Defence):
         party.
         """
         if self.where == "parameters":
-            return course.epochs * (course.feature_parties + 1), 1.0, 0
+            return course.epochs * (course.feature_parties + 1), 1.0, None
         before = course.defences[: next((at for at, d in enumerate(course.defences) if d is self), 0)]
         sensitivity = 2.0 if changes(before, "protect") else min(2.0, sqrt(2) / self.clip)
         return course.epochs, sensitivity, course.classes
@@ -207,6 +212,16 @@ def _opacus() -> Any:
             "dp-sgd on parameters needs the module 'opacus', which is not installed: pip install 'cutlayer[dp]'."
         ) from error
     return opacus
+
+
+def _optimiser_class(opacus: Any, std: float, rng: Draws) -> Any:
+    """Opacus' optimiser with discrete noise from a party's own draws: its own is torch's, in floating point."""
+
+    def add_noise(self: Any) -> None:
+        for parameter in self.params:
+            parameter.grad = blurred(parameter.summed_grad, std, rng).view_as(parameter)
+
+    return type("Optimiser", (opacus.optimizers.DPOptimizer,), {"add_noise": add_noise})
 
 
 def _without_hooks(self: Any, memo: dict[int, Any]) -> Any:

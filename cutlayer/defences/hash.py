@@ -8,7 +8,7 @@ from torch.nn.functional import cosine_similarity
 
 from cutlayer._validate import at_least, one_of, positive
 from cutlayer.blocks.codebook import check_codes, code_bits, least_bits, target_codes
-from cutlayer.blocks.sign import Normalised, laplace_like, sign
+from cutlayer.blocks.sign import Normalised, plus_laplace, sign
 from cutlayer.defence import Defence, Local, Place, Setting, Subject
 from cutlayer.errors import ConfigError
 from cutlayer.wire import Encoding
@@ -117,7 +117,7 @@ class Hash(Defence):
         code = sign(payload)
         if self.epsilon is None:
             return code
-        noisy = code + laplace_like(code, 2 / self.epsilon, local.rng)
+        noisy = plus_laplace(code, 2 / self.epsilon, local.rng)
         return noisy if self.reading == "code" else sign(noisy)
 
     def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:

@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
 from cutlayer.errors import ConfigError
-from cutlayer.rng import generator
+from cutlayer.rng import generator, uniform_like
 
 MOST = 0.65  # of a mixture that one row may make up
 
@@ -82,9 +82,9 @@ class Flipped(nn.Module):
         self.inner = inner
 
     def forward(self, values: Tensor) -> Tensor:
-        """Embed; signs come from the party's stream, which is torch's own inside rng.Stream.scope."""
+        """Embed; signs come from the party's draws, which rng.Stream.scope lends."""
         if self.training:
-            values = torch.where(torch.rand_like(values) < 0.5, values, -values)
+            values = torch.where(uniform_like(values) < 0.5, values, -values)
         return cast(Tensor, self.inner(values))
 
 

@@ -3,15 +3,15 @@
 from typing import ClassVar, Literal, get_args
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from cutlayer._validate import at_least, non_negative, one_of, positive
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.privacy import Guarded, Observer, Privacy
-from cutlayer.rng import generator
 
 Mode = Literal["rr", "rr-with-prior"]
 
@@ -93,12 +93,11 @@ class LabelDP(Defence):
         """In stages: put beside the top what was answered so far."""
         if self.stages == 1 or setting.role is not Role.LABEL_PARTY or setting.subject is not Subject.TOP:
             return model
-        seed = int(torch.randint(2**62, (), generator=setting.rng))  # others may draw secrets from the same numbers
-        return Stages(model, self._stages(setting.rows, generator(seed, "label-dp")), setting.classes)
+        return Stages(model, self._stages(setting.rows, setting.rng), setting.classes)
 
-    def _stages(self, rows: int, rng: Generator) -> Tensor:
+    def _stages(self, rows: int, rng: Draws) -> Tensor:
         """Draw the stage of each row, from 0."""
-        drawn = torch.rand(rows, generator=rng, dtype=torch.float64)
+        drawn = rng.uniform((rows,))
         later = 1 + ((drawn - self.share) / (1 - self.share) * (self.stages - 1)).long()
         return torch.where(drawn < self.share, 0, later.clamp(max=self.stages - 1))
 
@@ -198,12 +197,12 @@ class Stages(nn.Module):
         return outputs
 
 
-def randomised_response(labels: Tensor, classes: int, epsilon: float, rng: Generator) -> Tensor:
+def randomised_response(labels: Tensor, classes: int, epsilon: float, rng: Draws) -> Tensor:
     """Keep each label with probability e^eps / (e^eps + classes - 1), else draw one of the others."""
     return _answer(labels, torch.arange(classes)[None], torch.tensor([classes]), epsilon, rng)
 
 
-def rr_with_prior(labels: Tensor, priors: Tensor, epsilon: float, rng: Generator) -> Tensor:
+def rr_with_prior(labels: Tensor, priors: Tensor, epsilon: float, rng: Draws) -> Tensor:
     """Answer among each row's k* likeliest classes. `priors` is one row for all labels, or one each.
 
     k* maximises e^eps / (e^eps + k - 1) * (sum of the k largest priors), the chance of answering
@@ -214,11 +213,12 @@ def rr_with_prior(labels: Tensor, priors: Tensor, epsilon: float, rng: Generator
     return _answer(labels, order, chance.argmax(dim=1) + 1, epsilon, rng)
 
 
-def noisy_frequencies(labels: Tensor, classes: int, epsilon: float, rng: Generator) -> Tensor:
+def noisy_frequencies(labels: Tensor, classes: int, epsilon: float, rng: Draws) -> Tensor:
     """Class frequencies under epsilon-label-DP: one changed label moves two counts by one each."""
     counts = torch.bincount(labels, minlength=classes).double()
-    drawn = torch.empty(2, classes, dtype=torch.float64, device=rng.device).exponential_(generator=rng)
-    noise = (drawn[0] - drawn[1]) * (2 / epsilon)  # the difference of two exponentials is Laplace
+    # whole numbers, which floating point cannot give away: the difference of two geometric ones
+    drawn = (rng.exponential((2, classes)) * (2 / epsilon)).floor()
+    noise = drawn[0] - drawn[1]
     noisy = (counts + noise.to(counts.device)).clamp(min=0)
     return noisy / noisy.sum() if noisy.sum() > 0 else torch.full_like(noisy, 1 / classes)
 
@@ -228,10 +228,10 @@ def _keeps(choices: Tensor, epsilon: float) -> Tensor:
     return 1 / (1 + (choices - 1).double() * torch.exp(torch.tensor(-epsilon, dtype=torch.float64)).item())
 
 
-def _answer(labels: Tensor, order: Tensor, count: Tensor, epsilon: float, rng: Generator) -> Tensor:
+def _answer(labels: Tensor, order: Tensor, count: Tensor, epsilon: float, rng: Draws) -> Tensor:
     """Randomised response within the first `count` classes of `order` (each one row, or one per label)."""
     order, count = order.to(labels.device), count.to(labels.device)
-    draws = torch.rand(2, len(labels), generator=rng, dtype=torch.float64, device=rng.device).to(labels.device)
+    draws = rng.uniform((2, len(labels))).to(labels.device)
     place = order.argsort(dim=1).expand(len(labels), -1).gather(1, labels[:, None])[:, 0]
     inside = place < count
     keep = inside & (draws[0] < _keeps(count, epsilon))

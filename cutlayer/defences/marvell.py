@@ -83,7 +83,7 @@ class Marvell(Defence):
             )
         chosen = torch.ones((), dtype=torch.int64)
         if local.classes > 2:
-            chosen = torch.randint(local.classes, (), generator=local.rng, device=local.rng.device)
+            chosen = local.rng.integers(local.classes)
         labels = (local.labels == chosen.to(local.labels.device)).to(payload.device)
         count = int(labels.sum())
         if not 0 < count < len(labels):

@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from cutlayer._validate import at_least
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Defence, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
-from cutlayer.rng import generator
+from cutlayer.rng import uniform_like
 
 DEPENDENT = 1e-10  # of the largest eigenvalue of X'X, columns at equal length: float32 tables keep 1e-7 squared
 
@@ -59,7 +60,7 @@ class Masquerade(Defence):
             )
         if self.redraw:
             return values
-        bits = torch.randint(2, (len(flat), self.fabricated), generator=setting.rng, device=setting.rng.device)
+        bits = setting.rng.integers(2, (len(flat), self.fabricated))
         return torch.cat([flat, bits.to(flat)], dim=1)
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
@@ -99,8 +100,8 @@ class Disguised(nn.Module):
         columns, fabricated = self.inner.in_features, self.mask.shape[1]
         bits = rows[:, columns:]
         if not bits.shape[1]:
-            lent, device = (None, rows.device) if self.redraw else (generator(0, "masquerade"), None)
-            bits = torch.randint(2, (len(rows), fabricated), generator=lent, device=device).to(rows)
+            drawn = uniform_like(rows.new_empty(len(rows), fabricated), None if self.redraw else Draws(0, "masquerade"))
+            bits = drawn.round()
         embedding: Tensor = self.outer(self.inner(rows[:, :columns])) + bits @ self.mask.T
         return embedding
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from cutlayer._validate import one_of, positive
 from cutlayer.defence import Defence, Role, Setting, Subject
 from cutlayer.errors import ConfigError
+from cutlayer.rng import normal_like
 
 At = Literal["features", "label", "both"]
 
@@ -65,7 +66,7 @@ class Bottleneck(nn.Module):
         self.heads = nn.Conv2d(width, 2 * width, 1) if maps else nn.Linear(width, 2 * width)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Sample, and charge for it in the backward pass; noise comes from the party's stream (rng.Stream.scope)."""
+        """Sample, and charge for it in the backward pass; noise comes from the party's draws (rng.Stream.scope)."""
         if values.dim() != (4 if self.maps else 2) or values.shape[1] != self.width:
             raise ConfigError(
                 f"Expected {self.width} {'feature maps' if self.maps else 'numbers'} a row at the bottleneck of "
@@ -73,7 +74,7 @@ class Bottleneck(nn.Module):
                 "convolution layer and the top begin with one."
             )
         mean, log_variance = self.heads(values).chunk(2, dim=1)
-        drawn = mean + (log_variance / 2).exp() * torch.randn_like(mean)
+        drawn = mean + (log_variance / 2).exp() * normal_like(mean)
         return _charged(drawn, divergence(mean, log_variance), self.weight)
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative, positive, probability
-from cutlayer.blocks.gaussian_mechanism import STEPS
 from cutlayer.blocks.laplace_mechanism import laplace_on_grid
 from cutlayer.defence import Course, Defence, Local, Place
+from cutlayer.draws import STEPS
 from cutlayer.privacy import Guarded, Observer, Privacy
 
 
@@ -64,7 +64,7 @@ class PPDL(Defence):
         unit = 2 * most * (2 * self.bound) / self.epsilon
         choosing, blurring = unit * 9 / 8, unit * 9 / 2
         grid = min(choosing / STEPS, self.bound / 2)
-        order = torch.randperm(len(entries), generator=local.rng, device=local.rng.device).to(entries.device)
+        order = local.rng.permutation(len(entries)).to(entries.device)
         sizes = laplace_on_grid(entries.abs(), 2 * choosing, grid, local.rng)
         bars = laplace_on_grid(torch.full_like(entries[:most], self.threshold), choosing, grid, local.rng)
         sent = order[_reach(sizes[order], bars)]

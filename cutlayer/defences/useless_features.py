@@ -68,10 +68,10 @@ class UselessFeatures(Defence):
         columns = values.shape[1]
         source = values[:, torch.arange(self.added(columns), device=values.device) % columns]
         if self.draw == "normal":
-            noise = normal_like(source.to(setting.rng.device), setting.rng).to(values.device)
+            noise = normal_like(source, setting.rng)
             useless = source.mean(dim=0) + source.std(dim=0, correction=0) * noise
         else:
-            keys = torch.rand(source.shape, generator=setting.rng, dtype=torch.float64, device=setting.rng.device)
+            keys = setting.rng.uniform(source.shape)
             useless = source.gather(0, keys.argsort(dim=0).to(values.device))
         return torch.cat([values, useless], dim=1)
 

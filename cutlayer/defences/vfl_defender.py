@@ -9,6 +9,7 @@ from torch import Tensor
 from cutlayer._validate import one_of
 from cutlayer.defence import Defence, Local, Place
 from cutlayer.errors import ConfigError
+from cutlayer.rng import uniform_like
 
 Variant = Literal["paper", "repaired"]
 Reading = Literal["equation", "algorithm"]
@@ -71,7 +72,7 @@ class VFLDefender(Defence):
         if local.place is not Place.LOGITS:
             return payload
         part = 1 / max(len(payload), 1) if self.unit == "row" else 1.0  # the loss is a mean over the batch
-        draw = torch.rand(payload.shape, generator=local.rng, dtype=payload.dtype, device=payload.device)
+        draw = uniform_like(payload, local.rng)
         if self.variant == "repaired":
             return payload.clamp(self.low * part, self.high * part) * 2 * draw
         size = 1 - draw  # in (0, 1]: a size of 0 would lose the sign

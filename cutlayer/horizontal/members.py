@@ -12,13 +12,14 @@ from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Task
 from cutlayer.defence import Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.horizontal.client import Client
 from cutlayer.horizontal.federation import SERVER, Exchange, Federation, Method, rows_of, whole_rows
 from cutlayer.horizontal.server import Server
 from cutlayer.party import Equipment
 from cutlayer.plan import Plan, make_top, shape_of
-from cutlayer.rng import Stream, derive, generator
+from cutlayer.rng import Stream, derive, first_weights
 
 
 def client_of(
@@ -67,16 +68,16 @@ def _models(task: Task, federation: Federation, name: str) -> tuple[nn.Module, n
     plan, features = federation.plan, replace(next(iter(task.features.values())), values=whole_rows(task))
     if not callable(plan.bottoms) or isinstance(plan.bottoms, nn.Module):
         raise ConfigError("Expected a function or a name that makes a client's bottom, got modules by party.")
-    with Stream(plan.seed, name, "init", "bottom").scope():
+    with first_weights(Draws(plan.seed, name, "init", "bottom")):
         bottom = plan.bottoms(features, plan.width)
-        for defence in plan.defences:
-            bottom = defence.model(bottom, _setting(task, plan, name, Subject.BOTTOM))
-    with Stream(plan.seed, name, "init", "top").scope():
+        for number, defence in enumerate(plan.defences):
+            bottom = defence.model(bottom, _setting(task, plan, name, Subject.BOTTOM, number))
+    with first_weights(Draws(plan.seed, name, "init", "top")):
         top = make_top(plan.top, prod(shape_of(bottom, features)), task.outputs)
     return bottom, top
 
 
-def _setting(task: Task, plan: Plan, name: str, subject: Subject) -> Setting:
-    rng = generator(plan.seed, name, "defence", subject.value)
+def _setting(task: Task, plan: Plan, name: str, subject: Subject, number: int = 0) -> Setting:
+    rng = Draws(plan.seed, name, "defence", subject.value, number)
     private = derive(plan.seed, name, "private")
     return Setting(name, Role.FEATURE_PARTY, subject, len(task.classes), rng, plan.seed, private, len(task.labels))

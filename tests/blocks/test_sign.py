@@ -7,7 +7,7 @@ import torch
 
 from cutlayer.blocks.sign import Normalised, laplace_like, sign
 from cutlayer.errors import ConfigError
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws
 
 
 def test_zero_is_plus_one():
@@ -42,7 +42,7 @@ def test_the_chain_rule_goes_on_from_there():
 @pytest.mark.parametrize("scale", [0.2, 1.0, 2.0])
 def test_laplace_moments(scale):
     """Laplace of scale b: mean 0, mean size b, variance 2 b^2, fourth moment 24 b^4."""
-    noise = laplace_like(torch.empty(1_000_000, dtype=torch.float64), scale, rng())
+    noise = laplace_like(torch.empty(1_000_000, dtype=torch.float64), scale, draws())
     assert noise.mean().item() == pytest.approx(0, abs=0.006 * scale)
     assert noise.abs().mean().item() == pytest.approx(scale, rel=0.005)
     assert noise.var().item() == pytest.approx(2 * scale**2, rel=0.01)
@@ -52,19 +52,19 @@ def test_laplace_moments(scale):
 @pytest.mark.parametrize(("epsilon", "expected"), [(1, 0.30327), (2, 0.18394), (10, 0.00337)])
 @pytest.mark.parametrize("bit", [1.0, -1.0])
 def test_a_bit_flips_with_half_e_to_the_minus_half_epsilon(epsilon, expected, bit):
-    draws = 1_000_000
-    code = torch.full((draws,), bit)
-    flipped = (sign(code + laplace_like(code, 2 / epsilon, rng(3))) != code).double().mean().item()
+    count = 1_000_000
+    code = torch.full((count,), bit)
+    flipped = (sign(code + laplace_like(code, 2 / epsilon, draws(3))) != code).double().mean().item()
     chance = exp(-epsilon / 2) / 2
     assert chance == pytest.approx(expected, abs=1e-5)
-    assert abs(flipped - chance) < 4 * (chance * (1 - chance) / draws) ** 0.5
+    assert abs(flipped - chance) < 4 * (chance * (1 - chance) / count) ** 0.5
 
 
 def test_noise_comes_from_the_given_generator():
     like = torch.empty(4, 3)
     state = torch.random.get_rng_state()
-    assert torch.equal(laplace_like(like, 1.0, rng(5)), laplace_like(like, 1.0, rng(5)))
-    assert not torch.equal(laplace_like(like, 1.0, rng(5)), laplace_like(like, 1.0, rng(6)))
+    assert torch.equal(laplace_like(like, 1.0, draws(5)), laplace_like(like, 1.0, draws(5)))
+    assert not torch.equal(laplace_like(like, 1.0, draws(5)), laplace_like(like, 1.0, draws(6)))
     assert torch.equal(torch.random.get_rng_state(), state)
 
 

@@ -11,6 +11,7 @@ LAYERS = {
             "files",
             "progress",
             "exports",
+            "draws",
             "rng",
             "spec",
             "privacy",

@@ -12,6 +12,7 @@ from torch import nn
 
 import cutlayer.defences
 from cutlayer.defence import Defence, Local, Place, Role, Setting, Subject
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.spec import find
 
@@ -32,7 +33,7 @@ def local(place, payload, seed=0, training=True):
     count = len(payload)
     return Local(
         place=place,
-        rng=torch.Generator().manual_seed(seed),
+        rng=Draws(seed),
         training=training,
         rows=torch.arange(count),
         inputs=torch.full((count, BOTTOM_INPUTS), 0.5) if place is Place.EMBEDDING else None,
@@ -41,9 +42,7 @@ def local(place, payload, seed=0, training=True):
 
 
 def setting(role, part, seed=0):
-    return Setting(
-        party="p", role=role, subject=part, classes=2, rng=torch.Generator().manual_seed(seed), shared_seed=3
-    )
+    return Setting(party="p", role=role, subject=part, classes=2, rng=Draws(seed), shared_seed=3)
 
 
 @pytest.fixture(autouse=True)

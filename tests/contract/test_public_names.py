@@ -12,10 +12,11 @@ def test_all_is_exact():
     assert sorted(cutlayer.__all__) == cutlayer.__all__ == dir(cutlayer)
     assert cutlayer.__all__ == [
         "Asks", "Attack", "Channel", "Concat", "ConfigError", "Constant", "Cosine", "Cut", "CutlayerError",
-        "DataError", "Defence", "Finding", "Form", "Guess", "Hints", "Keep", "Kind", "Known", "Local", "Manifest",
-        "Message", "Milestones", "Optimiser", "Own", "Phase", "Place", "Plan", "ProtocolError", "Recipe", "Report",
-        "Role", "Run", "RunError", "Secret", "Setting", "Settings", "Steps", "Sum", "Target", "Transcript", "View",
-        "__version__", "attacks", "audit", "cuts", "data", "defences", "horizontal", "metrics", "models", "train",
+        "DataError", "Defence", "Draws", "Finding", "Form", "Guess", "Hints", "Keep", "Kind", "Known", "Local",
+        "Manifest", "Message", "Milestones", "Optimiser", "Own", "Phase", "Place", "Plan", "ProtocolError", "Recipe",
+        "Report", "Role", "Run", "RunError", "Secret", "Setting", "Settings", "Steps", "Sum", "Target", "Transcript",
+        "View", "__version__", "attacks", "audit", "cuts", "data", "defences", "horizontal", "metrics", "models",
+        "train",
     ]  # fmt: skip
     for name in cutlayer.__all__:
         assert getattr(cutlayer, name) is not None

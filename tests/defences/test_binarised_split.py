@@ -24,9 +24,9 @@ from cutlayer.wire import Encoding
 from tests.helpers import distances
 from tests.helpers.hashing import easy_task, here, train
 from tests.helpers.small_task import bottom, make_task, top
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
-BOTTOM = Setting("p1", Role.FEATURE_PARTY, Subject.BOTTOM, 3, rng(), 0)
+BOTTOM = Setting("p1", Role.FEATURE_PARTY, Subject.BOTTOM, 3, draws(), 0)
 
 
 def binarised(*layers):

@@ -17,21 +17,21 @@ from cutlayer.errors import ConfigError
 from cutlayer.models import named
 from cutlayer.plan import Plan
 from cutlayer.training import train_plan
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 ROWS = 2000
 
 
 def setting(role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, subject=Subject.FEATURES, classes=2, rng=rng(seed), shared_seed=0)
+    return Setting(party="shop", role=role, subject=Subject.FEATURES, classes=2, rng=draws(seed), shared_seed=0)
 
 
 def make_task() -> Task:
     """A fair bit that no other column reveals, and three numbers; the label depends on all."""
-    draws = rng(5)
-    shop = torch.rand(ROWS, 4, generator=draws)
+    source = rng(5)
+    shop = torch.rand(ROWS, 4, generator=source)
     shop[:, 0] = (shop[:, 0] > 0.5).float()
-    bank = torch.rand(ROWS, 3, generator=draws)
+    bank = torch.rand(ROWS, 3, generator=source)
     score = shop.sum(dim=1) + bank.sum(dim=1)
     labels = (score > score.median()).long()
     features = {"bank": Features(bank), "shop": Features(shop)}

@@ -16,11 +16,11 @@ from cutlayer.defences.confusional_autoencoder import autoencoder, confusion
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws
 
 
 def setting(role=Role.LABEL_PARTY, subject=Subject.LABELS, classes=3, seed=0):
-    return Setting("p", role, subject, classes, rng(), shared_seed=0, private_seed=seed)
+    return Setting("p", role, subject, classes, draws(), shared_seed=0, private_seed=seed)
 
 
 def soft_labels(classes=2, seed=0, **settings):

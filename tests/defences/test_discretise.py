@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import cutlayer as cl
 from cutlayer.defence import Local, Place
 from cutlayer.defences import Discretise
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
@@ -36,7 +37,7 @@ def test_the_defaults_of_the_paper(local):
 )
 def test_within_half_a_step_inside_and_on_the_edge_outside(values, bins, bound):
     payload = torch.tensor(values, dtype=torch.float64).view(3, 2)
-    here = Local(Place.GRADIENT, torch.Generator(), True, torch.arange(3))
+    here = Local(Place.GRADIENT, Draws(0), True, torch.arange(3))
     defence, step = Discretise(bins=bins, bound=bound), 2 * bound / bins
     sent = defence.protect(payload, here)
     edge = bins // 2 * step

@@ -13,11 +13,11 @@ from cutlayer.defences import DistanceCorrelation
 from cutlayer.errors import ConfigError
 from cutlayer.metrics import dependence
 from cutlayer.metrics.distance import distance_correlation
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def local(inputs, labels=None):
-    return Local(Place.EMBEDDING, rng(), True, torch.arange(len(inputs.shape)), inputs=inputs, labels=labels)
+    return Local(Place.EMBEDDING, draws(), True, torch.arange(len(inputs.shape)), inputs=inputs, labels=labels)
 
 
 def test_by_hand():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from copy import deepcopy
 from dataclasses import replace
 from math import inf, sqrt
 
@@ -25,7 +26,7 @@ from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = Recipe(epochs=2, batch_size=16, lr=0.05, optimiser=Optimiser.SGD, momentum=0.0)
 COURSE = Course(rows=1000, batch_size=100, epochs=10, feature_parties=1, classes=2)
@@ -63,7 +64,7 @@ def test_embeddings_are_clipped_as_they_are(local):
 
 def test_noise_by_hand(local):
     payload = torch.tensor([[0.1, 0.0], [0.0, -0.2]])
-    draw = torch.randn(2, 2, generator=local(seed=2).rng)
+    draw = local(seed=2).rng.normal((2, 2)).float()
     sent = DpSgd(noise=1.5, clip=2.0).protect(payload, local(seed=2))
     assert torch.allclose(sent, payload + 3.0 * draw / 2)  # shorter than the clip; noise * clip, over two rows
 
@@ -91,7 +92,7 @@ def test_backward_takes_clipping_as_constant_and_ignores_noise(local):
 @given(st.lists(st.floats(-(2.0**90), 2.0**90, width=32), min_size=6, max_size=6), st.floats(0.01, 100))
 def test_no_row_is_longer_than_the_clip_and_shorter_ones_stay(values, clip):
     payload = torch.tensor(values).view(3, 2)
-    here = Local(Place.EMBEDDING, rng(), True, torch.arange(3))
+    here = Local(Place.EMBEDDING, draws(), True, torch.arange(3))
     sent = DpSgd(noise=0, where="embedding", clip=clip).protect(payload, here)
     lengths = payload.double().norm(dim=1)
     assert sent.isfinite().all() and sent.norm(dim=1).max() <= clip * 1.0001
@@ -110,11 +111,10 @@ def by_hand(party, model, inputs, gradient, noise, clip, batch_size, lr):
         length = torch.cat([g.flatten() for g in own]).norm()
         for place, g in zip(total, own, strict=True):
             place += g * min(1.0, clip / float(length + 1e-6))
-    draws = torch.Generator()
-    draws.set_state(party.stream.state)
+    own = deepcopy(party.stream.draws)
     with torch.no_grad():
         for p, sum_ in zip(parameters, total, strict=True):
-            p -= lr * (sum_ + torch.normal(0, noise * clip, p.shape, generator=draws)) / batch_size
+            p -= lr * (sum_ + noise * clip * own.normal(p.shape).float()) / batch_size
 
 
 @pytest.mark.parametrize(("noise", "clip"), [(0.0, 0.05), (0.7, 0.05), (0.0, 1e6)])
@@ -201,7 +201,7 @@ def test_opacus_is_imported_only_where_parameters_are_made_private():
 
 def test_without_opacus_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opacus", None)
-    setting = Setting("shop", Role.FEATURE_PARTY, Subject.OPTIMISER, 2, rng(), 0)
+    setting = Setting("shop", Role.FEATURE_PARTY, Subject.OPTIMISER, 2, draws(), 0)
     with pytest.raises(ConfigError, match=r"pip install 'cutlayer\[dp\]'"):
         DpSgd(where="parameters").optimiser(torch.optim.SGD([torch.zeros(1)]), [nn.Linear(1, 1)], setting, RECIPE)
 
@@ -237,7 +237,7 @@ def test_another_label_never_moves_the_clipped_gradient_at_the_logits_by_more():
     for clip in (0.2, 0.7, 1.0, 3.0):
         defence = DpSgd(noise=0, clip=clip, where="logits")
         sent = [
-            defence.protect((p - y) / 500, Local(Place.LOGITS, rng(), True, torch.arange(500))) * 500
+            defence.protect((p - y) / 500, Local(Place.LOGITS, draws(), True, torch.arange(500))) * 500
             for y in (first, second)
         ]
         assert (sent[0] - sent[1]).norm(dim=1).max() <= clip * defence.sensitivity(6) + 1e-9

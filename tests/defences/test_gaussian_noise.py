@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from cutlayer.defence import Local, Place
 from cutlayer.defences import GaussianNoise
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 
@@ -50,7 +51,7 @@ def test_backward_ignores_the_noise_and_takes_the_shrinking_as_constant(local):
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=6, max_size=6), st.floats(0.01, 100), st.integers(0, 9))
 def test_no_row_leaves_longer_than_clip(values, clip, seed):
     payload = torch.tensor(values).view(3, 2)
-    here = Local(Place.GRADIENT, torch.Generator().manual_seed(seed), True, torch.arange(3))
+    here = Local(Place.GRADIENT, Draws(seed), True, torch.arange(3))
     sent = GaussianNoise(std=0, clip=clip, on="gradient").protect(payload, here)
     assert sent.isfinite().all() and sent.norm(dim=1).max() <= clip * 1.0001
 

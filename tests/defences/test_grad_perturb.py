@@ -16,7 +16,7 @@ from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 ROWS, WIDTH, CLASSES = 5, 4, 3
 
@@ -35,7 +35,7 @@ def batch(seed=0, normalised=False):
         return torch.autograd.grad(outputs, embedding, gradient, retain_graph=True)[0]
 
     here = Local(
-        Place.GRADIENT, rng(seed), True, torch.arange(ROWS), labels=labels, retrace=retrace, outputs=outputs.detach()
+        Place.GRADIENT, draws(seed), True, torch.arange(ROWS), labels=labels, retrace=retrace, outputs=outputs.detach()
     )
     return top, embedding, labels, here
 
@@ -47,7 +47,7 @@ def gradient(top, embedding, labels):
 @given(st.integers(0, 99), st.floats(0.1, 10))
 def test_it_equals_one_backward_pass_per_class(seed, epsilon):
     top, embedding, labels, here = batch(seed)
-    noise = laplace_like(here.outputs, 2 / epsilon, rng(seed))
+    noise = laplace_like(here.outputs, 2 / epsilon, draws(seed))
     expected = clean = gradient(top, embedding, labels)
     for c in range(CLASSES):
         expected = expected + noise[:, c, None] * gradient(top, embedding, torch.full_like(labels, c))
@@ -58,7 +58,7 @@ def test_it_equals_one_backward_pass_per_class(seed, epsilon):
 def test_with_batch_norm_it_is_the_gradient_of_noisy_labels_all_together():
     """What is sent of the labels is e_y + u, and nothing else, also where rows depend on each other."""
     top, embedding, labels, here = batch(3, normalised=True)
-    noise = laplace_like(here.outputs, 2.0, rng(3))
+    noise = laplace_like(here.outputs, 2.0, draws(3))
     weights = nn.functional.one_hot(labels, CLASSES) + noise  # of any sum: cross-entropy is linear in them
     loss = -(weights * top(embedding).log_softmax(dim=1)).sum() / ROWS
     expected = torch.autograd.grad(loss, embedding)[0]
@@ -78,7 +78,7 @@ def test_soft_labels_are_blurred_by_the_same_noise():
 
 def test_noise_is_laplace_of_scale_two_over_epsilon():
     outputs = torch.zeros(60_000, 2, dtype=torch.float64)  # p is even, so the noise is (u0 + u1) / 2 - u
-    here = Local(Place.GRADIENT, rng(), True, torch.arange(1), retrace=lambda g: g, outputs=outputs)
+    here = Local(Place.GRADIENT, draws(), True, torch.arange(1), retrace=lambda g: g, outputs=outputs)
     sent = GradPerturb(epsilon=4.0).protect(torch.zeros_like(outputs), here) * len(outputs)
     assert torch.allclose(sent[:, 0], -sent[:, 1])  # (u1 - u0) / 2, of variance 2 * 2 * 0.5^2 / 4
     assert sent[:, 0].mean().item() == pytest.approx(0, abs=0.01)
@@ -128,7 +128,7 @@ def test_what_it_refuses_and_its_spelling():
         cl.train(
             make_task(2, "p0", Goal.REGRESSION), defences=[GradPerturb()], recipe=cl.Recipe(epochs=1, batch_size=32)
         )
-    feature = Setting("p", Role.FEATURE_PARTY, Subject.LABELS, 0, rng(), 0)
+    feature = Setting("p", Role.FEATURE_PARTY, Subject.LABELS, 0, draws(), 0)
     assert GradPerturb().labels(torch.ones(2), feature).tolist() == [1, 1]
     for wrong in (0, -1, float("nan")):
         with pytest.raises(ConfigError, match="epsilon"):

@@ -22,7 +22,7 @@ from cutlayer.spec import parse
 from cutlayer.wire import Encoding
 from tests.helpers.hashing import here, train
 from tests.helpers.small_task import make_task, top
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 # The loss.
 
@@ -180,7 +180,7 @@ def test_as_many_bits_as_the_classes_need(classes, bits):
 
 def test_every_bottom_ends_in_batch_norm_and_tops_do_not():
     for role in Role:
-        setting = Setting("p", role, Subject.BOTTOM, 3, rng(), 0)
+        setting = Setting("p", role, Subject.BOTTOM, 3, draws(), 0)
         hashed = Hash().model(nn.Linear(3, 2), setting)
         assert isinstance(hashed[1], nn.BatchNorm1d) and hashed[1].num_features == 2
         for part, defence in ((Subject.TOP, Hash()), (Subject.BOTTOM, Hash(normalise=False))):

@@ -20,7 +20,7 @@ from cutlayer.errors import ConfigError
 from cutlayer.message import Kind, Phase
 from cutlayer.rng import Stream
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 ROWS = torch.tensor([7, 3, 11, 5, 2, 19])
@@ -38,11 +38,11 @@ class Bare(nn.Module):
 
 
 def local(place=Place.EMBEDDING, training=True, labels=None, rows=ROWS):
-    return Local(place, rng(), training, rows, labels=labels, shared_seed=4)
+    return Local(place, draws(), training, rows, labels=labels, shared_seed=4)
 
 
 def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
-    return Setting("p", role, subject, 3, rng(), 4)
+    return Setting("p", role, subject, 3, draws(), 4)
 
 
 def test_a_mixture_by_hand():

@@ -11,11 +11,11 @@ from cutlayer.defences.label_dp import noisy_frequencies, randomised_response, r
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 from tests.helpers.class_shares import class_shares
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def setting(classes=3, role=Role.LABEL_PARTY, seed=0):
-    return Setting(party="bank", role=role, subject=Subject.LABELS, classes=classes, rng=rng(seed), shared_seed=0)
+    return Setting(party="bank", role=role, subject=Subject.LABELS, classes=classes, rng=draws(seed), shared_seed=0)
 
 
 def exact(label, prior, epsilon):
@@ -33,7 +33,7 @@ def exact(label, prior, epsilon):
 
 def test_randomised_response_keeps_at_the_papers_rate():
     epsilon = 1.0
-    answers = randomised_response(torch.full((200_000,), 2), 4, epsilon, rng())
+    answers = randomised_response(torch.full((200_000,), 2), 4, epsilon, draws())
     keep = exp(1) / (exp(1) + 3)  # 0.4754
     assert class_shares(answers, 4) == pytest.approx([(1 - keep) / 3] * 2 + [keep, (1 - keep) / 3], abs=0.004)
 
@@ -48,26 +48,26 @@ def test_k_star_by_hand():
     """eps = ln 3: k=1 scores 0.6, k=2 scores 3/4 * 0.95 = 0.7125, k=3 scores 3/5: so k* = 2."""
     epsilon, prior = 1.0986123, torch.tensor([[0.05, 0.6, 0.35]])
     labels = torch.tensor([0, 1, 2]).repeat_interleave(100_000)
-    answers = rr_with_prior(labels, prior, epsilon, rng()).view(3, -1)
+    answers = rr_with_prior(labels, prior, epsilon, draws()).view(3, -1)
     assert class_shares(answers[0], 3) == pytest.approx([0, 0.5, 0.5], abs=0.005)  # outside: even over the two
     assert class_shares(answers[1], 3) == pytest.approx([0, 0.75, 0.25], abs=0.005)
     assert class_shares(answers[2], 3) == pytest.approx([0, 0.25, 0.75], abs=0.005)
 
 
 def test_a_sure_prior_answers_for_everyone():
-    answers = rr_with_prior(torch.tensor([0, 1, 2, 1]), torch.tensor([[0.0, 1.0, 0.0]]), 0.5, rng())
+    answers = rr_with_prior(torch.tensor([0, 1, 2, 1]), torch.tensor([[0.0, 1.0, 0.0]]), 0.5, draws())
     assert answers.tolist() == [1, 1, 1, 1]
 
 
 def test_every_row_may_have_its_own_prior():
     priors = torch.eye(4)[torch.tensor([3, 0, 2, 2])]
-    assert rr_with_prior(torch.tensor([0, 1, 2, 3]), priors, 0.5, rng()).tolist() == [3, 0, 2, 2]
+    assert rr_with_prior(torch.tensor([0, 1, 2, 3]), priors, 0.5, draws()).tolist() == [3, 0, 2, 2]
 
 
 def test_an_even_prior_is_plain_randomised_response():
     labels = torch.randint(5, (1000,), generator=rng(1))
-    even = rr_with_prior(labels, torch.full((1, 5), 0.2), 1.0, rng())
-    assert torch.equal(even, randomised_response(labels, 5, 1.0, rng()))
+    even = rr_with_prior(labels, torch.full((1, 5), 0.2), 1.0, draws())
+    assert torch.equal(even, randomised_response(labels, 5, 1.0, draws()))
 
 
 @settings(max_examples=15, deadline=None)
@@ -76,7 +76,7 @@ def test_answers_follow_the_formula_and_no_two_labels_differ_by_more_than_epsilo
     prior = [w / sum(weights) + 1e-4 * i for i, w in enumerate(weights)]  # no ties
     classes, count = len(prior), 40_000
     labels = torch.arange(classes).repeat_interleave(count)
-    answers = rr_with_prior(labels, torch.tensor([prior], dtype=torch.float64), epsilon, rng()).view(classes, -1)
+    answers = rr_with_prior(labels, torch.tensor([prior], dtype=torch.float64), epsilon, draws()).view(classes, -1)
     table = [exact(label, prior, epsilon) for label in range(classes)]
     for label in range(classes):
         assert class_shares(answers[label], classes) == pytest.approx(table[label], abs=0.015)
@@ -86,11 +86,11 @@ def test_answers_follow_the_formula_and_no_two_labels_differ_by_more_than_epsilo
 
 def test_without_a_prior_a_tenth_of_epsilon_buys_noisy_frequencies():
     labels = torch.cat([torch.zeros(9000), torch.ones(900), torch.full((100,), 2)]).long()
-    frequencies = noisy_frequencies(labels, 3, 0.1, rng())
+    frequencies = noisy_frequencies(labels, 3, 0.1, draws())
     assert frequencies.tolist() == pytest.approx([0.9, 0.09, 0.01], abs=0.02)
     assert float(frequencies.sum()) == pytest.approx(1) and frequencies.min() >= 0
     drawn = LabelDP(epsilon=1.0, mode="rr-with-prior").labels(labels, setting())
-    same = rng()
+    same = draws()
     expected = rr_with_prior(labels, noisy_frequencies(labels, 3, 0.1, same)[None], 0.9, same)
     assert torch.equal(drawn, expected)
 
@@ -98,21 +98,21 @@ def test_without_a_prior_a_tenth_of_epsilon_buys_noisy_frequencies():
 def test_the_noise_on_counts_is_laplace_of_scale_two_over_epsilon():
     labels = torch.zeros(5_000, dtype=torch.int64)
     labels[::2] = 1
-    draws = torch.stack([noisy_frequencies(labels, 2, 1.0, rng(s)) for s in range(3000)]) * len(labels)
-    noise = draws[:, 0] - draws[:, 1]  # the difference of two Laplace: variance 2 * 2 * 2^2 = 16
+    counts = torch.stack([noisy_frequencies(labels, 2, 1.0, draws(s)) for s in range(3000)]) * len(labels)
+    noise = counts[:, 0] - counts[:, 1]  # the difference of two Laplace of whole numbers: variance about 2 * 2 * 2^2
     assert noise.mean().item() == pytest.approx(0, abs=0.25) and noise.var().item() == pytest.approx(16, rel=0.15)
 
 
 def test_a_given_prior_uses_all_of_epsilon():
     labels = torch.randint(3, (500,), generator=rng(1))
     drawn = LabelDP(epsilon=2.0, mode="rr-with-prior", prior=(5, 3, 2)).labels(labels, setting())
-    assert torch.equal(drawn, rr_with_prior(labels, torch.tensor([[5.0, 3.0, 2.0]]), 2.0, rng()))
+    assert torch.equal(drawn, rr_with_prior(labels, torch.tensor([[5.0, 3.0, 2.0]]), 2.0, draws()))
 
 
 def test_only_the_label_party_draws():
     labels, here = torch.tensor([0, 1, 2]), setting(role=Role.FEATURE_PARTY)
-    before = here.rng.get_state()
-    assert LabelDP().labels(labels, here) is labels and torch.equal(here.rng.get_state(), before)
+    before = here.rng.state
+    assert LabelDP().labels(labels, here) is labels and torch.equal(here.rng.state, before)
 
 
 def test_large_epsilon_keeps_every_label():

@@ -16,17 +16,17 @@ from cutlayer.errors import ConfigError
 from cutlayer.plan import Plan
 from cutlayer.training import train_plan
 from tests.helpers.class_shares import class_shares
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def staged(defence, rows, classes=3):
     """A top in stages, as the label party makes it."""
-    where = Setting("bank", Role.LABEL_PARTY, Subject.TOP, classes, rng(4), 0, rows=rows)
+    where = Setting("bank", Role.LABEL_PARTY, Subject.TOP, classes, draws(4), 0, rows=rows)
     return defence.model(nn.Linear(2, classes), where)
 
 
 def visit(defence, top, labels, outputs, rows, seed=0):
-    here = Local(Place.LABELS, rng(seed), True, rows, outputs=outputs[rows], top=top)
+    here = Local(Place.LABELS, draws(seed), True, rows, outputs=outputs[rows], top=top)
     return defence.batch(labels[rows], here)
 
 
@@ -37,12 +37,12 @@ def test_shares_of_stages():
 
 
 def test_only_the_top_is_wrapped_and_only_in_stages():
-    model, top = nn.Linear(2, 3), Setting("bank", Role.LABEL_PARTY, Subject.TOP, 3, rng(), 0, rows=5)
-    bottom = Setting("shop", Role.FEATURE_PARTY, Subject.BOTTOM, 3, rng(), 0, rows=5)
+    model, top = nn.Linear(2, 3), Setting("bank", Role.LABEL_PARTY, Subject.TOP, 3, draws(), 0, rows=5)
+    bottom = Setting("shop", Role.FEATURE_PARTY, Subject.BOTTOM, 3, draws(), 0, rows=5)
     assert LabelDP().model(model, top) is model and LabelDP(stages=2).model(model, bottom) is model
     assert isinstance(LabelDP(stages=2).model(model, top), Stages)
     labels = torch.arange(3)
-    assert LabelDP().batch(labels, Local(Place.LABELS, rng(), True, labels, outputs=torch.zeros(3, 3))) is labels
+    assert LabelDP().batch(labels, Local(Place.LABELS, draws(), True, labels, outputs=torch.zeros(3, 3))) is labels
     assert LabelDP(stages=2).labels(labels, top) is labels  # `batch` answers
 
 
@@ -58,13 +58,13 @@ def test_answers_stage_by_stage_by_replay():
         output = visit(defence, top, labels, logits[v], rows, seed=v)
         assert torch.equal(logits[v], before)
         if v == 0:
-            expected = randomised_response(labels[first], 3, 1.0, rng(0))
+            expected = randomised_response(labels[first], 3, 1.0, draws(0))
             assert torch.equal(top.answers[first], expected)
         if v == 2:
-            expected = rr_with_prior(labels[second], (logits[1][second] / 0.5).softmax(dim=1), 1.0, rng(2))
+            expected = rr_with_prior(labels[second], (logits[1][second] / 0.5).softmax(dim=1), 1.0, draws(2))
             assert torch.equal(top.answers[second], expected)
         if v == 4:
-            expected = rr_with_prior(labels[third], (logits[3][third] / 0.5).softmax(dim=1), 1.0, rng(4))
+            expected = rr_with_prior(labels[third], (logits[3][third] / 0.5).softmax(dim=1), 1.0, draws(4))
             assert torch.equal(top.answers[third], expected)
         out = torch.stack([torch.zeros(count, dtype=torch.bool), second & (v < 2), third & (v < 4)]).any(dim=0)
         if v < 4:
@@ -81,9 +81,9 @@ def test_a_waiting_row_gives_nothing_away():
     labels, outputs, results = torch.arange(50) % 3, torch.randn(50, 3, generator=rng(1)), []
     for other in (0, 1):
         top = staged(defence, 50)
-        here = Local(Place.LABELS, rng(7), True, rows, outputs=outputs, top=top)
+        here = Local(Place.LABELS, draws(7), True, rows, outputs=outputs, top=top)
         changed = torch.where(top.stages == 1, (labels + other) % 3, labels)
-        results.append((defence.batch(changed, here), here.rng.get_state()))
+        results.append((defence.batch(changed, here), here.rng.state))
     assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
 
 

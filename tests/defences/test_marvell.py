@@ -15,7 +15,7 @@ from cutlayer.defences import Marvell
 from cutlayer.defences.marvell import solve
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def objective(noise, u, v, d):
@@ -161,7 +161,7 @@ def batch(count=80_000, d=4, seed=0):
 
 def sent(defence, rows, labels, seed=1, classes=2):
     return defence.protect(
-        rows, Local(Place.GRADIENT, rng(seed), True, torch.arange(len(rows)), labels=labels, classes=classes)
+        rows, Local(Place.GRADIENT, draws(seed), True, torch.arange(len(rows)), labels=labels, classes=classes)
     )
 
 
@@ -225,7 +225,7 @@ def test_batches_with_nothing_to_hide_pass(local):
 
 def test_two_classes_only_unless_told():
     def setting(classes, role=Role.LABEL_PARTY):
-        return Setting("bank", role, Subject.LABELS, classes, rng(), 0)
+        return Setting("bank", role, Subject.LABELS, classes, draws(), 0)
 
     labels = torch.arange(6) % 3
     with pytest.raises(ConfigError, match="two classes for marvell, got 3; set many=one-vs-rest"):

@@ -20,11 +20,11 @@ from cutlayer.spec import parse
 from cutlayer.training import train_plan
 from cutlayer.transcript import Transcript
 from tests.helpers.shop_task import COLUMNS, ROWS, WIDTH, make_task, plan
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def setting(subject, role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, subject=subject, classes=2, rng=rng(seed), shared_seed=0)
+    return Setting(party="shop", role=role, subject=subject, classes=2, rng=draws(seed), shared_seed=0)
 
 
 def build(defence, columns=COLUMNS, width=WIDTH):

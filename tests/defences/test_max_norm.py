@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from cutlayer.defence import Local, Place
 from cutlayer.defences import MaxNorm
+from cutlayer.draws import Draws
 
 
 def test_every_row_reaches_the_largest_squared_norm_on_average(local):
@@ -15,7 +16,7 @@ def test_every_row_reaches_the_largest_squared_norm_on_average(local):
 
 def test_the_formula_by_hand(local):
     gradient = torch.tensor([[3.0, 4.0], [0.0, 1.0]])  # norms 5 and 1: factor 1 + xi * sqrt(25 - 1)
-    xi = torch.randn(2, 1, generator=local(seed=4).rng)[1].item()
+    xi = local(seed=4).rng.normal((2, 1))[1].item()
     sent = MaxNorm().protect(gradient, local(seed=4))
     assert sent[0].tolist() == pytest.approx([3, 4])
     assert sent[1].tolist() == pytest.approx([0, 1 + xi * 24**0.5])
@@ -61,7 +62,7 @@ def test_other_messages_pass(local, place):
 @given(st.lists(st.floats(-(2.0**50), 2.0**50, width=32), min_size=12, max_size=12), st.integers(0, 99))
 def test_always_finite_and_zero_rows_stay_zero(values, seed):
     gradient = torch.tensor(values).view(4, 3)
-    here = Local(Place.GRADIENT, torch.Generator().manual_seed(seed), True, torch.arange(4))
+    here = Local(Place.GRADIENT, Draws(seed), True, torch.arange(4))
     sent = MaxNorm().protect(gradient, here)
     assert sent.isfinite().all()
     assert not sent[(gradient == 0).all(dim=1)].any()

@@ -15,15 +15,15 @@ from cutlayer.defence import Role, Setting, Subject
 from cutlayer.defences import MutualInformation
 from cutlayer.defences.mutual_information import Bottleneck, divergence
 from cutlayer.errors import ConfigError
-from cutlayer.rng import Stream
+from cutlayer.rng import Stream, normal_like
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 
 
 def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM):
-    return Setting("p", role, subject, 3, rng(), 4)
+    return Setting("p", role, subject, 3, draws(), 4)
 
 
 def build(*arguments):
@@ -73,7 +73,7 @@ def test_backward_adds_the_weighted_divergence_to_the_loss(maps, shape):
     gradients = [values.grad, *(p.grad for p in bottleneck.parameters())]
     mean, log_variance = bottleneck.heads(values).chunk(2, dim=1)
     with Stream(0, "noise").scope():
-        noise = torch.randn_like(mean)
+        noise = normal_like(mean)
     loss = ((mean + (log_variance / 2).exp() * noise) * gradient).sum() + 0.7 * divergence(mean, log_variance)
     expected = torch.autograd.grad(loss, [values, *bottleneck.parameters()])
     assert all(torch.allclose(a, b) for a, b in zip(gradients, expected, strict=True))

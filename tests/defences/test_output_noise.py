@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import cutlayer as cl
 from cutlayer.defence import Local, Place
 from cutlayer.defences import OutputNoise
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 from tests.helpers.small_task import make_task
@@ -25,7 +26,7 @@ def test_noise_has_the_given_variance_at_the_logits_only(local):
 
 def test_by_hand_and_in_units_of_one_row(local):
     payload = torch.tensor([[1.0, -1.0], [0.0, 0.5]])
-    draw = torch.randn(2, 2, generator=local(seed=3).rng)
+    draw = local(seed=3).rng.normal((2, 2)).float()
     mean = OutputNoise(variance=4.0).protect(payload, local(Place.LOGITS, seed=3))
     row = OutputNoise(variance=4.0, unit="row").protect(payload, local(Place.LOGITS, seed=3))
     assert torch.allclose(mean, payload + 2 * draw) and torch.allclose(row, payload + draw)  # of two rows
@@ -34,7 +35,7 @@ def test_by_hand_and_in_units_of_one_row(local):
 @given(st.just(0.0) | st.floats(1e-6, 1e6), st.integers(1, 9), st.sampled_from(["mean", "row"]))
 def test_always_finite_and_nothing_at_variance_zero(variance, rows, unit):
     payload = torch.zeros(rows, 3)
-    here = Local(Place.LOGITS, torch.Generator(), True, torch.arange(rows))
+    here = Local(Place.LOGITS, Draws(0), True, torch.arange(rows))
     sent = OutputNoise(variance=variance, unit=unit).protect(payload, here)
     assert sent.isfinite().all() and bool(sent.any()) == (variance > 0)
 

@@ -15,18 +15,15 @@ from cutlayer.errors import ConfigError
 from cutlayer.models.lenet import LeNet, LeNetTop
 from cutlayer.models.mlp import MLP
 from cutlayer.rng import Stream
-
-
-def rng(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.helpers.toy import draws, rng
 
 
 def setting(subject=Subject.BOTTOM, role=Role.FEATURE_PARTY, seed=0):
-    return Setting(party="shop", role=role, subject=subject, classes=3, rng=rng(seed), shared_seed=3)
+    return Setting(party="shop", role=role, subject=subject, classes=3, rng=draws(seed), shared_seed=3)
 
 
 def layer_of(inner, mean_range=10.0, variance=1.0, bounded=True):
-    return PassportLayer(inner, rng(), mean_range=mean_range, variance=variance, bounded=bounded)
+    return PassportLayer(inner, draws(), mean_range=mean_range, variance=variance, bounded=bounded)
 
 
 def run(module, inputs, seed=0):
@@ -108,7 +105,7 @@ def test_means_are_negative_secret_and_kept_with_the_weights():
     assert not torch.allclose(layer.means, different.means)
     other.load_state_dict(bottom.state_dict())
     assert torch.equal(layer.means, different.means)
-    public = without_secrets(bottom, rng(3))
+    public = without_secrets(bottom, draws(3))
     assert not torch.allclose(passport_layers(public)[0].means, layer.means)
     assert torch.equal(passport_layers(public)[0].inner.weight, layer.inner.weight)
 
@@ -117,7 +114,7 @@ def test_guesses_are_alike_unless_means_are_centred():
     """E[m m'] / E[m^2] is (1/4) / (1/3) for uniform numbers between -1 and 0, and 0 around 0."""
     for centred, expected in ((False, 0.75), (True, 0.0)):
         first, second = (
-            PassportLayer(nn.Linear(20_000, 1), rng(seed), mean_range=3.0, variance=1.0, centred=centred).means[0]
+            PassportLayer(nn.Linear(20_000, 1), draws(seed), mean_range=3.0, variance=1.0, centred=centred).means[0]
             for seed in (1, 2)
         )
         assert float(first @ second / (first.norm() * second.norm())) == pytest.approx(expected, abs=0.02)

@@ -9,6 +9,7 @@ import cutlayer as cl
 from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Local, Place
 from cutlayer.defences import PPDL
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
@@ -34,7 +35,7 @@ def test_by_hand_with_the_same_draws(local):
     payload = torch.tensor([[0.9, -0.1, 0.4, -0.6, 2.0, 0.3]])
     epsilon, bound, threshold, most = 300.0, 1.0, 0.2, 3
     clipped, rng = payload[0].clamp(-1, 1), local(seed=7).rng
-    order = torch.randperm(6, generator=rng).tolist()
+    order = rng.permutation(6).tolist()
     choosing, blurring = (2 * most * 2 * bound / (part * epsilon) for part in (8 / 9, 2 / 9))
     query = laplace_like(clipped, 2 * choosing, rng).tolist()
     bars = (threshold + laplace_like(clipped[:most], choosing, rng)).tolist()
@@ -69,7 +70,7 @@ def test_at_the_papers_numbers_signs_are_drawn_at_random(local):
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=12, max_size=12), st.floats(0.01, 1e6), st.floats(0.01, 1))
 def test_bounded_and_few_whatever_comes(values, epsilon, share):
     payload = torch.tensor(values).view(4, 3)
-    here = Local(Place.GRADIENT, torch.Generator().manual_seed(0), True, torch.arange(4))
+    here = Local(Place.GRADIENT, Draws(0), True, torch.arange(4))
     sent = PPDL(epsilon=epsilon, share=share).protect(payload, here)
     assert sent.abs().max() <= 1.0001e-3 and sent.count_nonzero() <= max(1, share * 12 + 1e-6)
 

@@ -18,13 +18,13 @@ from cutlayer.defences.self_taught import likeness, unevenness
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=3, batch_size=32)
 
 
 def local(place, labels=None):
-    return Local(place, rng(), True, torch.arange(2), labels=labels)
+    return Local(place, draws(), True, torch.arange(2), labels=labels)
 
 
 def test_unevenness_by_hand():
@@ -56,11 +56,11 @@ def test_likeness_by_hand():
 
 def test_alike_adds_what_likeness_lacks():
     inputs, embedding = torch.tensor([[1.0], [-1.0], [0.0]]), torch.tensor([[1.0], [1.0], [-2.0]])
-    here = Local(Place.EMBEDDING, rng(), True, torch.arange(3), inputs=inputs)
+    here = Local(Place.EMBEDDING, draws(), True, torch.arange(3), inputs=inputs)
     spread, alike = (SelfTaught(teach=teach).penalty(embedding, here).item() for teach in ("spread", "alike"))
     assert alike == pytest.approx(spread + 1) and spread == pytest.approx(4)  # variance 3, less 1, squared
     with pytest.raises(ConfigError, match="dense"):
-        tokens = Local(Place.EMBEDDING, rng(), True, torch.arange(3), inputs=inputs.long())
+        tokens = Local(Place.EMBEDDING, draws(), True, torch.arange(3), inputs=inputs.long())
         SelfTaught(teach="alike").penalty(embedding, tokens)
     with pytest.raises(ConfigError, match="teach"):
         SelfTaught(teach="all")
@@ -139,7 +139,7 @@ def test_what_the_record_says():
 @pytest.mark.parametrize("teach", ["spread", "alike"])
 def test_rows_of_zeros_teach_nothing_that_is_not_finite(teach):
     embedding = torch.zeros(4, 3, requires_grad=True)
-    here = Local(Place.EMBEDDING, rng(), True, torch.arange(4), inputs=torch.zeros(4, 2))
+    here = Local(Place.EMBEDDING, draws(), True, torch.arange(4), inputs=torch.zeros(4, 2))
     loss = SelfTaught(teach=teach).penalty(embedding, here)
     loss.backward()
     assert loss.isfinite() and embedding.grad.isfinite().all()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import cutlayer as cl
 from cutlayer.defence import Local, Place
 from cutlayer.defences import Sparsification
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
@@ -41,7 +42,7 @@ def test_a_share_is_not_lost_to_rounding(local):
 @given(st.lists(st.floats(-100, 100, width=32), min_size=12, max_size=12), st.floats(0.01, 1))
 def test_what_is_sent_is_larger_than_what_is_not_and_no_more_than_the_share(values, share):
     payload = torch.tensor(values).view(4, 3)
-    here = Local(Place.GRADIENT, torch.Generator(), True, torch.arange(4))
+    here = Local(Place.GRADIENT, Draws(0), True, torch.arange(4))
     sent = Sparsification(share=share).protect(payload, here)
     kept = sent != 0
     assert kept.sum() <= share * 12 + 1e-6 and torch.equal(sent[kept], payload[kept])

@@ -18,13 +18,13 @@ from cutlayer.defences.useless_features import Padded
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 from tests.helpers.small_task import make_task
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 
 
 def setting(role=Role.FEATURE_PARTY, subject=Subject.FEATURES, seed=0):
-    return Setting(party="shop", role=role, subject=subject, classes=2, rng=rng(seed), shared_seed=0)
+    return Setting(party="shop", role=role, subject=subject, classes=2, rng=draws(seed), shared_seed=0)
 
 
 @given(st.integers(1, 40), st.floats(0.01, 6))

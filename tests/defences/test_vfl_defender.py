@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from cutlayer.defence import Local, Place
 from cutlayer.defences import VFLDefender
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.spec import parse
 
@@ -16,7 +17,7 @@ ROWS = torch.tensor([[0.2, -0.5, 0.3], [0.0, 0.1, -0.1]])
 
 def test_the_formula_by_hand(local):
     """Two rows: thresholds -2 and 4 are halved; sizes are 1 - draw."""
-    draw = torch.rand(2, 3, generator=local(seed=4).rng)
+    draw = local(seed=4).rng.uniform((2, 3)).float()
     sent = VFLDefender(low=-2, high=4).protect(ROWS, local(Place.LOGITS, seed=4))
     side = torch.tensor([[2.0, -1.0, 2.0], [2.0, 2.0, -1.0]])
     assert torch.allclose(sent, side * (1 - draw))
@@ -49,9 +50,7 @@ def test_signs_stay_so_clipping_and_normalising_first_would_change_nothing(value
     gradient = gradient.where(gradient.abs() > 1e-30, 0.0)  # squares below do not underflow to a zero norm
 
     def sent(payload):
-        return VFLDefender().protect(
-            payload, Local(Place.LOGITS, torch.Generator().manual_seed(seed), True, torch.arange(4))
-        )
+        return VFLDefender().protect(payload, Local(Place.LOGITS, Draws(seed), True, torch.arange(4)))
 
     signs = gradient.sign().where(gradient != 0, 1.0)
     assert torch.equal(sent(gradient).sign(), signs)

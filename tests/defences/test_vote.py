@@ -16,15 +16,15 @@ from cutlayer.defences.vote import vote
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Kind
 from cutlayer.wire import Encoding
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 
 def local(place=Place.EMBEDDING, **known):
-    return Local(place, rng(), True, torch.arange(2), **known)
+    return Local(place, draws(), True, torch.arange(2), **known)
 
 
 def setting(role=Role.FEATURE_PARTY, subject=Subject.BOTTOM, classes=3):
-    return Setting("p", role, subject, classes, rng(), 4)
+    return Setting("p", role, subject, classes, draws(), 4)
 
 
 def test_the_largest_number_is_the_vote():

@@ -10,7 +10,7 @@ from cutlayer.data.task import Features
 from cutlayer.defence import Local, Place
 from cutlayer.party import FeatureParty
 from tests.helpers.small_task import bottom, make_task, top
-from tests.helpers.toy import rng
+from tests.helpers.toy import draws, rng
 
 RECIPE = cl.Recipe(epochs=2, batch_size=32)
 
@@ -24,7 +24,9 @@ def easy_task(parties=3, label_party="p0"):
 
 def here(place=Place.EMBEDDING, *, labels=None, classes=2, seed=0, peer="p1", training=True):
     """What the label party, or with no labels a feature party, knows."""
-    return Local(place, rng(seed), training, torch.arange(2), labels=labels, peer=peer, classes=classes, shared_seed=3)
+    return Local(
+        place, draws(seed), training, torch.arange(2), labels=labels, peer=peer, classes=classes, shared_seed=3
+    )
 
 
 def train(task=None, *defences, **options):

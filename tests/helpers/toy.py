@@ -19,6 +19,7 @@ from cutlayer.cut import Roster
 from cutlayer.cuts.concat import Concat
 from cutlayer.defence import Role
 from cutlayer.defences import Hash, Passport
+from cutlayer.draws import Draws
 from cutlayer.message import Batch, Kind, Message, Phase
 from cutlayer.recipe import Recipe
 from cutlayer.rng import Stream, draw_anew
@@ -34,6 +35,10 @@ ROWS, TEST, BATCH, EPOCHS, LR = 400, 80, 40, 5, 1e-2
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def draws(seed: int = 0) -> Draws:
+    return Draws(seed, "test")
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ def world(
         for bottom in bottoms.values() if hashed else ():
             bottom.append(nn.BatchNorm1d(8))
         for name, bottom in bottoms.items() if passports else ():
-            bottom[3] = PassportLayer(bottom[3], rng(len(name)), mean_range=2.0, variance=1.0)
+            bottom[3] = PassportLayer(bottom[3], draws(len(name)), mean_range=2.0, variance=1.0)
         top = nn.Sequential(
             nn.Identity() if hashed else nn.ReLU(),
             nn.Linear(8 * len(bottoms), 16),

@@ -15,10 +15,10 @@ from torch.nn.utils import vector_to_parameters
 
 from cutlayer.blocks.secret_parts import without_secrets
 from cutlayer.blocks.sparse import SparseRows
+from cutlayer.draws import Draws
 from cutlayer.errors import Inapplicable
 from cutlayer.message import Kind, Message
 from cutlayer.recipe import Recipe
-from cutlayer.rng import generator
 from cutlayer.view import Moment, Start, View
 
 
@@ -62,7 +62,7 @@ def first_moments(view: View, count: int) -> tuple[Moment, ...]:
     start, moments = view.own[view.attacker].start, list[Moment]()
     for step in islice(replay(view, first_only=True), count):
         assert start is not None  # or `replay` had refused
-        bottom = without_secrets(start().bottom.cpu(), generator(0, "passports"))
+        bottom = without_secrets(start().bottom.cpu(), Draws(0, "passports"))
         learned = {name: p for name, p in bottom.named_parameters() if p.requires_grad}
         vector_to_parameters(step.weights, learned.values())
         parts = step.slopes.split([p.numel() for p in learned.values()])

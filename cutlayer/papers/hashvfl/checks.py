@@ -10,6 +10,7 @@ from cutlayer.attacks.code_inversion import CodeInversion
 from cutlayer.blocks.codebook import hamming, target_codes
 from cutlayer.defence import Local, Place
 from cutlayer.defences.abnormal_codes import AbnormalCodes
+from cutlayer.draws import Draws
 from cutlayer.metrics.dependence import image_distance_correlation, noise_control
 from cutlayer.metrics.images import kld, per_row_mse, ssim
 from cutlayer.plan import embedding_width
@@ -68,7 +69,7 @@ def alarms(run: Run) -> dict[str, float]:
         "detected, best of the codes seen": choices[chance.argmax(dim=0)],
         "detected, code of class 0": target.expand(len(rows), -1),
     }
-    local = Local(Place.EMBEDDING, generator(0), False, rows)
+    local = Local(Place.EMBEDDING, Draws(0), False, rows)
     shares = {}
     for kind, codes in forged.items():
         flags = AbnormalCodes().inspect({**sent, first: codes}, None, local)

@@ -15,7 +15,7 @@ from cutlayer.papers.reproduce import reproduce
 from cutlayer.papers.sfa import tables as sfa
 
 LAYERS = (nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Dropout)
-BLOCKED = ("polars", "cryptography", "seal", "gmpy2")
+BLOCKED = ("polars", "seal", "gmpy2")
 
 
 @pytest.mark.parametrize("method", ["SplitNN", "SFA-NN"])
@@ -89,7 +89,7 @@ print(next(work(job.unit()))["metrics"]["accuracy"])
 """
 
 
-def test_simulation_needs_no_cryptography():
+def test_simulation_needs_no_homomorphic_encryption():
     program = PROGRAM.format(blocked=BLOCKED)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=120

@@ -84,7 +84,9 @@ def released_epsilon(noise: float, sensitivity: float, releases: int, delta: flo
 
 
 @cache
-def gaussian_noise(epsilon: float, delta: float, releases: int, sensitivity: float = 1.0, entries: int | None = 0) -> float:
+def gaussian_noise(
+    epsilon: float, delta: float, releases: int, sensitivity: float = 1.0, entries: int | None = 0
+) -> float:
     """The least noise at which so many releases together are (epsilon, delta)-private."""
     if released_epsilon(inf, sensitivity, releases, delta, entries) > epsilon:
         return inf  # rounding alone spends more

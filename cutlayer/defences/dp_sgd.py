@@ -140,7 +140,9 @@ class DpSgd(Defence):
         entries = sum(p.numel() for module in modules for p in module.parameters() if p.requires_grad)
         room = 1 - noise * rounding(entries)  # rounding to the grid may move two sums further apart
         if room <= 0:
-            raise ConfigError(f"Expected less noise than {noise:g} for {entries} parameters: rounding would exceed clip.")
+            raise ConfigError(
+                f"Expected less noise than {noise:g} for {entries} parameters: rounding would exceed clip."
+            )
         wrapped: Optimizer = _optimiser_class(opacus, noise * self.clip, setting.rng)(
             optimiser,
             noise_multiplier=noise,

@@ -38,7 +38,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def renyi_epsilon(mu: float, delta: float) -> float:
-    """An epsilon that follows from Renyi divergences of order a below a mu^2 / 2, as discrete noise has in any dimension.
+    """An epsilon from Renyi divergences of order a below a mu^2 / 2, which discrete noise has in any dimension.
 
     Canonne, Kamath, Steinke (arXiv:2004.00010), Theorem 4 for the divergences and Proposition 12 for the conversion.
     """

@@ -21,5 +21,6 @@ from cutlayer.attacks.passport_inversion import PassportInversion as PassportInv
 from cutlayer.attacks.pgd import PGD as PGD
 from cutlayer.attacks.query_free_inversion import QueryFreeInversion as QueryFreeInversion
 from cutlayer.attacks.reconstruction import Reconstruction as Reconstruction
+from cutlayer.attacks.sum_differences import SumDifferences as SumDifferences
 from cutlayer.attacks.tools.binary.recover import Recovered as Recovered
 from cutlayer.attacks.tools.binary.recover import recover_binary as recover_binary

@@ -5,10 +5,11 @@
 | security level | 128 bits | SEAL's `tc128` for BFV (homomorphicencryption.org tables); NIST SP 800-57 for 3072-bit n |
 | adversary | semi-honest | each party follows the protocol and tries to learn from what it sees |
 | BFV degree N | 8192 | the smallest whose modulus has room for the ring, the product and the flood |
-| BFV primes, t = 2^40 | 54 + 54 + 54, special 55 | 217 of the 218 bits that 128-bit security allows at N = 8192 |
+| BFV primes, t = 2^40 | 54 + 54 + 54, special 55 | 217 of the 218 bits that 128 bits of security allow: no margin |
 | BFV primes, t = 2^48 | 60 + 51 + 51, special 55 | the same 217 bits; 60 bits alone still decrypt, after two switches |
 | BFV flood | uniform in ±2^116 (t = 2^40), ±2^110 (t = 2^48) | drowns the noise, which is linear in the rows |
 | statistical distance | 2^-40 or less per ciphertext | N * noise / (2 * flood), checked for every product |
+| a run's total | the sum of these: 2^-20 for a million ciphertexts | distances add up, and no run is stopped for it |
 | Paillier modulus n | 3072 bits | NIST SP 800-57: 112 bits of security at 2048, 128 at 3072 |
 | Paillier slot | full product + 48 bits + 2 | a cover 2^48 times larger than what it hides, in every slot |
 | BFV operand | one polynomial in two from a 256-bit seed, SHAKE128 | public randomness; halves what crosses |

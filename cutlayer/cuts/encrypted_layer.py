@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,15 +13,16 @@ from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd
 from cutlayer.cuts.parts.masking import SIZES, scheme_named
 from cutlayer.cuts.parts.memory import Memory
 from cutlayer.cuts.parts.payload import bytes_in, bytes_message, residues_in
+from cutlayer.cuts.parts.stretch import once_only
 from cutlayer.defence import Setting
 from cutlayer.errors import ConfigError, ProtocolError
 from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
-from cutlayer.rng import derive, numpy_generator
+from cutlayer.rng import derive
 from cutlayer.wire import Encoding
 
 Scheme = Literal["bfv", "paillier"]
 
-HEADER = 4  # bytes before a key: how wide the embedding is
+HEADER = 5  # bytes before a key: how wide the embedding is, and whether the layer starts
 
 
 class EncryptedLayer(Cut):
@@ -44,16 +44,19 @@ class EncryptedLayer(Cut):
 
     Unlike FATE's floats under noise of +-2^10, the masks are uniform in a ring of 2^bits and hide perfectly.
     The noise n cannot be, as lr scales it: n / lr is uniform over half the ring, which with 40 bits and
-    batches of up to 256 is +-2^12 on a grid of 2^-26. It is stretched from the private seed, so runs repeat.
+    batches of up to 256 is +-2^12 on a grid of 2^-26. Unlike FATE's, W starts where nobody knows it: it is a product
+    P F of a random factor of each side, made under encryption, and both shares of it are uniform in the ring. In a
+    deployment noise and blur are drawn anew whenever parties meet, so a step that is trained again, after a peer
+    made the others resume, does not use them twice; in a simulation they follow from the seed and runs repeat.
 
     Protects: features; the label party and every feature party take part.
     Guarantee: where width < m, semi-honest parties that do not collude learn from a batch's messages alpha W
     (the label party) and delta W^T (a feature party), both blurred by as much as rounding does (128 bits,
     crypto/parameters.py). n hides alpha^T delta, and so W, statistically: a number g of it shows with
     probability |g| / 2^13 per batch (40 bits, batches of up to 256). Where width >= m there is none.
-    Does not hide: what alpha W says, of each feature party apart, nor what gradients say of labels. N
-    starts at zero, so the label party knows W before the first step. Where width >= m it solves for alpha of
-    the first batch, hence for the step of W, and so on: it follows all embeddings of the run.
+    Does not hide: what alpha W says, of each feature party apart and in every epoch (sum-differences), nor what
+    gradients say of labels. Where width >= m the label party has every embedding up to one linear map of a batch,
+    and who knows some rows learns that map.
     Cost: every batch is multiplied under encryption, forward and backward: about 150 times the work of an
     open sum at width 16, and 7 kB a row.
     Specification: baselines, section 11.
@@ -92,7 +95,7 @@ class EncryptedLayer(Cut):
 
     def begin(self, setting: Setting, bottom: nn.Module | None) -> nn.Module | None:
         """Remember whose side this is."""
-        self._setting = setting
+        self._seed = once_only(setting.private_seed)
         self._scheme = scheme_named(self.scheme, Ring(self.bits, fraction=0))
         self._ring = self._scheme.ring
         self._memory = Memory()
@@ -108,11 +111,9 @@ class EncryptedLayer(Cut):
         """Feature party: have the embedding multiplied by W, then help with both gradients; return its own."""
         label, rows = roster.label_party, len(embedding)
         if self._end is None:
-            self._end = self._noise_end(embedding.shape[1])
-            key = embedding.shape[1].to_bytes(HEADER, "little") + self._end.secret.public.to_bytes()
-            yield bytes_message(batch, name, label, Kind.SETUP, key)
+            self._end = yield from self._meet(name, label, batch, embedding.shape[1])
         end = self._end
-        end.noise = self._noise(end.terms)
+        end.noise = self._noise()
         yield bytes_message(batch, name, label, Kind.CIPHER, end.forward(embedding))
         inbox = yield from collect(batch, Kind.CIPHER, (label,))
         product = end.complete(bytes_in(inbox[label]), embedding, batch.step)
@@ -142,6 +143,11 @@ class EncryptedLayer(Cut):
         inbox = yield from collect(batch, Kind.SETUP, [n for n in names if n not in self._ends], self._early)
         for name, message in inbox.items():
             self._ends[name] = self._weights_end(message)
+        starting = [name for name in names if self._memory.find(f"weights {name}") is None]
+        inbox = yield from collect(batch, Kind.CIPHER, starting, self._early)
+        for name, message in inbox.items():
+            yield bytes_message(batch, label, name, Kind.CIPHER, self._ends[name].begin(bytes_in(message)))
+            self._memory.put(f"weights {name}", self._ends[name].weights)
         inbox = yield from collect(batch, Kind.CIPHER, names, self._early)
         for name in names:
             end, weights = self._ends[name], self._memory.find(f"weights {name}")
@@ -181,30 +187,35 @@ class EncryptedLayer(Cut):
             yield bytes_message(batch, roster.label_party, name, Kind.CIPHER, product)
             self._memory.put(f"weights {name}", self._next.pop(name))
 
-    def _noise_end(self, inputs: int) -> NoiseEnd:
-        terms = self._terms(inputs)
-        return NoiseEnd(self._scheme, terms, self._noise(terms), self._setting.private_seed)
+    def _meet(self, name: str, label: str, batch: Batch, inputs: int) -> Talk[NoiseEnd]:
+        """Feature party, once: introduce itself, and if there is no layer yet, start one together."""
+        end, starts = NoiseEnd(self._scheme, self._terms(inputs), self._seed), self._memory.find("noise") is None
+        head = inputs.to_bytes(HEADER - 1, "little") + bytes([starts])
+        yield bytes_message(batch, name, label, Kind.SETUP, head + end.secret.public.to_bytes())
+        if starts:
+            yield bytes_message(batch, name, label, Kind.CIPHER, end.factor())
+            inbox = yield from collect(batch, Kind.CIPHER, (label,))
+            self._memory.put("noise", end.begin(bytes_in(inbox[label])))
+        return end
 
-    def _noise(self, terms: Terms) -> Residues:
+    def _noise(self) -> Residues:
         noise = self._memory.find("noise")
-        return np.zeros((terms.inputs, self.width), np.int64) if noise is None else noise
+        assert noise is not None
+        return noise
 
     def _weights_end(self, message: Message) -> WeightsEnd:
-        """The label party's end for a feature party that introduced itself; its weights, if they are new, drawn."""
+        """The label party's end for a feature party that introduced itself."""
         data, name = bytes_in(message), message.sender
-        inputs = int.from_bytes(data[:HEADER], "little")
+        inputs, starts = int.from_bytes(data[: HEADER - 1], "little"), data[HEADER - 1 : HEADER] == b"\1"
         if not 0 < inputs <= SIZES:
             raise ProtocolError(f"Expected an embedding of at most {SIZES} numbers from {name}, got {inputs}.")
-        terms, weights = self._terms(inputs), self._memory.find(f"weights {name}")
-        public = self._scheme.read_key(data[HEADER:])
-        if weights is None:
-            bound = inputs**-0.5  # as nn.Linear starts
-            rng = numpy_generator(self._setting.private_seed, "layer", name)
-            weights = self._ring.encode(rng.uniform(-bound, bound, (inputs, self.width)), terms.places.weights)
-            self._memory.put(f"weights {name}", weights)
-        if weights.shape != (inputs, self.width):
+        weights, public = self._memory.find(f"weights {name}"), self._scheme.read_key(data[HEADER:])
+        if starts != (weights is None):
+            there = "it starts a new layer" if starts else "it goes on with a layer that is not here"
+            raise ProtocolError(f"Expected {name} to go on where this party does, but {there}; start both anew.")
+        if weights is not None and weights.shape != (inputs, self.width):
             raise ProtocolError(f"Expected an embedding of {len(weights)} numbers from {name}, got {inputs}.")
-        return WeightsEnd(public, terms, weights, derive(self._setting.private_seed, "layer", name))
+        return WeightsEnd(public, self._terms(inputs), derive(self._seed, "layer", name))
 
     def _terms(self, inputs: int) -> Terms:
         return Terms(self._ring, inputs, self.width, self.lr)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cutlayer._validate import one_of
@@ -15,6 +16,7 @@ from cutlayer.cuts.parts.masking import Blind, Holder, places_of, refuse_large, 
 from cutlayer.cuts.parts.payload import bytes_in, bytes_message, numbers_in
 from cutlayer.cuts.parts.shares import Numbers, Shares
 from cutlayer.cuts.parts.tap import Tap
+from cutlayer.cuts.parts.unchanged import Unchanged
 from cutlayer.cuts.sum import Sum
 from cutlayer.defence import Role, Setting
 from cutlayer.errors import ConfigError, ProtocolError
@@ -22,7 +24,6 @@ from cutlayer.message import Batch, Kind, Message, Phase, Talk, send
 from cutlayer.wire import Encoding
 
 Scheme = Literal["bfv", "paillier", "none"]
-Backward = Literal["secure", "plain"]
 
 BEFORE_POINT = 16  # bits of the ring before the point, the sign among them: sums up to 32,768
 
@@ -37,28 +38,27 @@ class SecureSum(Sum):
     What the label party opens is X_a (W_A + W_mask) + the others' embeddings: its own block of the
     first layer merely starts elsewhere, and W_mask is never trained.
 
-    All of this happens in fixed point in a ring of 2^bits, where uniform masks hide perfectly and sums
-    are exact. Where the label party's bottom is one layer its rows never change, so shares are kept per
-    row and encryption costs one pass (docs/explanation-secure-sum.md says why that is safe). Deeper
-    bottoms encrypt every batch, and their gradient needs W_mask too: `backward=secure` asks for it
-    under encryption, `backward=plain` leaves it out, which is biased. A label party without columns
-    needs neither; then at least two feature parties must hide in each other's masks. `scheme=none` runs
-    the same messages in floats with W_mask in the clear: for accuracy experiments, it hides nothing.
-    `bits=48` is a finer fixed point. Bottoms must end in a linear layer (`--bottom linear`), and the
-    activation belongs in the top (`--top relu-mlp`). Both schemes need the extra cutlayer[secure].
+    All of this happens in fixed point in a ring of 2^bits, where uniform masks hide perfectly and sums are exact but
+    for a dither: the first feature party adds noise below its own rounding, or the lowest bits of the sum would be
+    those of X_a W_mask. The label party's bottom must be one linear layer, so that its rows never change: shares are
+    kept per row and encryption costs one pass (docs/explanation-secure-sum.md says why that is safe). Anything that
+    makes rows change is refused. With X_a known and W_mask fixed, sums of changing rows give W_mask away, and so does
+    the gradient that deeper layers would need. A label party without columns needs none of this; then at least two
+    feature parties must hide in each other's masks. `scheme=none` runs the same messages in floats with W_mask in the
+    clear, every batch anew, for bottoms of any depth: for accuracy experiments, it hides nothing. `bits=48` is a finer
+    fixed point. Bottoms must end in a linear layer (`--bottom linear`), and the activation belongs in the top (`--top
+    relu-mlp`). Both schemes need the extra cutlayer[secure].
 
     Protects: features; the label party and every feature party take part.
-    Guarantee: where the label party's bottom is at most one layer, semi-honest parties that do not collude
-    learn from the protocol's messages the sum (the label party) and its gradient (feature parties), up to
-    128 bits (cutlayer/crypto/parameters.py). With a deeper bottom there is none: see below.
-    Does not hide: what the sum says. With its own columns beside it the label party reads every
-    two-valued column of the others off it (binary-search). Gradients say labels, as without it. W_mask, where
-    the label party's bottom is deeper and `backward=secure`: the label party solves for it from the gradients
-    that it asks for, and with one feature party then knows that party's embeddings. How a partner's embedding
-    of a row changes between epochs: W_mask stays, so differences of sums hold no mask. With `bits=48` the low
-    bits of embeddings are zero, so those of the sum say W_mask.
-    Cost: where the label party's bottom is one layer, the first epoch takes 7.2 times as long as with an open
-    sum and later ones 1.12 times (`cutlayer bench he`).
+    Guarantee: semi-honest parties that do not collude learn from the protocol's messages the dithered sum of every
+    batch (the label party) and its gradient (feature parties), up to 128 bits (cutlayer/crypto/parameters.py). None
+    with `scheme=none`.
+    Does not hide: what the sums say. How the others' embeddings of a row change between epochs: W_mask stays, so
+    differences of sums hold no mask, and whoever knows some rows reads the rest (sum-differences). With its own
+    columns beside the sum the label party reads every two-valued column of the others (binary-search). Embeddings
+    that take few values (codes, one-hot columns): the sum then gives W_mask away, and with it each of them. Gradients
+    say labels, as without it. A label party that makes up rows, or changes them in a new run, reads W_mask.
+    Cost: the first epoch takes 7.2 times as long as with an open sum and later ones 1.12 times (`cutlayer bench he`).
     Specification: sfa, sections 2 to 4 and 9.
     Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
     """
@@ -71,14 +71,11 @@ class SecureSum(Sum):
         *,
         scheme: Scheme = "bfv",
         bits: int = 40,
-        backward: Backward = "secure",
     ) -> None:
         one_of("scheme", scheme, get_args(Scheme))
-        one_of("backward", backward, get_args(Backward))
         one_of("bits", str(bits), ("40", "48"))
         self.scheme = scheme
         self.bits = bits
-        self.backward = backward
 
     def shape(self, shapes: list[Shape]) -> Shape:
         """All parties must send rows of one width."""
@@ -98,12 +95,16 @@ class SecureSum(Sum):
         self._setting = setting
         self._ring: Any = FloatRing() if self.scheme == "none" else Ring(self.bits, fraction=self.bits - BEFORE_POINT)
         self._early: list[Message] = []
-        self._shares = Shares()
+        self._shares, self._unchanged = Shares(), Unchanged()
         self._zero_sum: ZeroSum | OpenZeroSum | None = None
         self._holder: Holder | OpenHolder | None = None
         self._blind: Blind | OpenBlind | None = None
-        self._deep = False
         self._tap = Tap(bottom) if setting.role is Role.LABEL_PARTY and bottom is not None else None
+        if self._tap is not None and not self._tap.single and self.scheme != "none":
+            raise ConfigError(
+                "Expected one linear layer as the label party's bottom for secure-sum, got layers before it, whose "
+                "training would give the mask away; use --bottom linear, or --cut blind-layer."
+            )
         return bottom if self._tap is None else self._tap
 
     def offer(
@@ -118,13 +119,12 @@ class SecureSum(Sum):
         total = self._ring.encode(embedding)
         if self._zero_sum is not None:
             total = self._ring.add(total, self._zero_sum.zero_sum_mask(batch.step, total.shape))
-        if holds:
-            total = self._ring.add(total, (yield from self._open_shares(roster, batch)))
+        if holds and self._holder is not None:
+            total = self._holder.blurred(total, embedding)
+            total = self._ring.add(total, (yield from self._open_shares(self._holder, roster, batch)))
         yield send(batch, name, roster.label_party, Kind.EMBEDDING, torch.from_numpy(total))
         if batch.phase is not Phase.TRAIN:
             return None
-        if holds and self._deep and self.backward == "secure":
-            yield from self._help_backward(name, roster, batch)
         inbox = yield from collect(batch, Kind.GRADIENT, (roster.label_party,), self._early)
         gradient = inbox[roster.label_party].payload
         if gradient.shape != embedding.shape:
@@ -143,21 +143,10 @@ class SecureSum(Sum):
         return Gathered(leaf if own is None else own + leaf, dict.fromkeys(roster.feature_parties, leaf))
 
     def settle(self, roster: Roster, batch: Batch, gradients: Mapping[str, Tensor]) -> Talk[None]:
-        """Label party: carry the gradient on into the layers before the last, with the part that W_mask adds."""
-        if self._tap is None or not self._deep:
-            return
-        more = None
-        if self.backward == "secure":
-            assert self._blind is not None
-            gradient = gradients[roster.feature_parties[0]]
-            data, mask, behind = self._blind.backward(gradient.cpu())
-            holder = roster.feature_parties[0]
-            yield bytes_message(batch, roster.label_party, holder, Kind.CIPHER, data)
-            inbox = yield from collect(batch, Kind.SHARE, (holder,), self._early)
-            share = numbers_in(inbox[holder], mask.shape, self._ring)
-            more = torch.from_numpy(self._ring.decode(self._ring.subtract(share, mask), behind))
-            more = more.to(gradient)
-        self._tap.flow_on(more)
+        """Label party, in the clear: carry the gradient on into the layers before the last, with W_mask's part."""
+        yield from ()
+        if self._tap is not None and isinstance(self._blind, OpenBlind):
+            self._tap.flow_on(self._blind.backward(gradients[roster.feature_parties[0]]))
 
     def _meet(self, name: str, roster: Roster, batch: Batch, width: int) -> Talk[None]:
         """Feature party, once: agree on keys with the other feature parties; the holder sends [W_mask]."""
@@ -169,61 +158,56 @@ class SecureSum(Sum):
         if width:
             label = roster.label_party
             inbox = yield from collect(batch, Kind.SETUP, (label,), self._early)
-            inputs, deep = _sizes(inbox[label])
-            self._holder, self._deep = self._hold(inputs, width), deep
+            self._holder = self._hold(_size(inbox[label]), width)
             yield bytes_message(batch, name, label, Kind.SETUP, self._holder.public())
             yield bytes_message(batch, name, label, Kind.CIPHER, self._holder.operand())
-            if deep and self.backward == "secure":
-                yield bytes_message(batch, name, label, Kind.CIPHER, self._holder.operand(transposed=True))
         if others:
             inbox = yield from collect(batch, Kind.SETUP, others, self._early)
             self._zero_sum = agreement.meet({other: bytes_in(inbox[other]) for other in others})
 
     def _share(self, roster: Roster, batch: Batch, width: int) -> Talk[Numbers]:
         """Label party: its shares of X_a W_mask for these rows, fresh where it has none."""
-        assert self._tap is not None
-        holder, label = roster.feature_parties[0], roster.label_party
+        assert self._tap is not None and self._tap.entered is not None
+        holder, label, entered = roster.feature_parties[0], roster.label_party, self._tap.entered
         if self._blind is None:
-            inputs, self._deep = self._tap.inputs, self._tap.deep
-            yield send(batch, label, holder, Kind.SETUP, torch.tensor([inputs, int(self._deep)]))
+            inputs = self._tap.inputs
+            yield send(batch, label, holder, Kind.SETUP, torch.tensor([inputs]))
             key = yield from collect(batch, Kind.SETUP, (holder,), self._early)
             operand = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
             self._blind = self._blinded(inputs, width, bytes_in(key[holder]), bytes_in(operand[holder]))
-            if self._deep and self.backward == "secure":
-                transpose = yield from collect(batch, Kind.CIPHER, (holder,), self._early)
-                self._blind.add_transpose(bytes_in(transpose[holder]))
         rows = batch.rows.cpu().numpy()
-        places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
+        if self._kept:
+            self._unchanged.check(rows, entered)
+        places = self._lacking(rows)
         if len(places):
-            entered = self._tap.entered
-            assert entered is not None
             chosen = entered.index_select(0, torch.from_numpy(places).to(batch.rows.device))
             data, mask = self._blind.forward(chosen, self._most(roster))
             yield bytes_message(batch, label, holder, Kind.CIPHER, data)
-            if self._deep:
+            if not self._kept:
                 return mask
             self._shares.add(rows[places], mask)
         return self._shares.of(rows)
 
-    def _open_shares(self, roster: Roster, batch: Batch) -> Talk[Numbers]:
+    def _open_shares(self, held: Holder | OpenHolder, roster: Roster, batch: Batch) -> Talk[Numbers]:
         """The holder: its shares of X_a W_mask for these rows, decrypted where it has none."""
-        assert self._holder is not None
         rows = batch.rows.cpu().numpy()
-        places = np.arange(len(rows)) if self._deep else self._shares.missing(rows)
+        places = self._lacking(rows)
         if len(places):
             inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
-            opened = self._holder.open(bytes_in(inbox[roster.label_party]), len(places))
-            if self._deep:
+            opened = held.open(bytes_in(inbox[roster.label_party]), len(places))
+            if not self._kept:
                 return opened
             self._shares.add(rows[places], opened)
         return self._shares.of(rows)
 
-    def _help_backward(self, name: str, roster: Roster, batch: Batch) -> Talk[None]:
-        """The holder: decrypt the label party's masked gradient."""
-        assert self._holder is not None
-        inbox = yield from collect(batch, Kind.CIPHER, (roster.label_party,), self._early)
-        opened = self._holder.open(bytes_in(inbox[roster.label_party]), len(batch.rows), transposed=True)
-        yield send(batch, name, roster.label_party, Kind.SHARE, torch.from_numpy(opened))
+    @property
+    def _kept(self) -> bool:
+        """Whether shares are kept: a row must not change then. In the clear it may, and products are made anew."""
+        return self.scheme != "none"
+
+    def _lacking(self, rows: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Places of the rows that need shares."""
+        return self._shares.missing(rows) if self._kept else np.arange(len(rows))
 
     def _agreement(self, name: str) -> Agreement | OpenAgreement:
         seed = self._setting.shared_seed
@@ -256,8 +240,7 @@ def _check(roster: Roster) -> None:
         )
 
 
-def _sizes(message: Message) -> tuple[int, bool]:
-    if message.payload.dtype is not torch.int64 or message.payload.shape != (2,):
-        raise ProtocolError(f"Expected two sizes from {message.sender}, got shape {tuple(message.payload.shape)}.")
-    inputs, deep = message.payload.tolist()
-    return inputs, bool(deep)
+def _size(message: Message) -> int:
+    if message.payload.dtype is not torch.int64 or message.payload.shape != (1,):
+        raise ProtocolError(f"Expected one size from {message.sender}, got shape {tuple(message.payload.shape)}.")
+    return int(message.payload)

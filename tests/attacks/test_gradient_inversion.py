@@ -14,6 +14,7 @@ from cutlayer.attacks.gradient_inversion import Attempt, _chunks, _label
 from cutlayer.attacks.tools.batched_gradients import Whole, gradients
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.passport import PassportLayer
+from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.horizontal import federate
 from cutlayer.horizontal.federation import Exchange, Method
@@ -143,7 +144,7 @@ def one_by_one(model, names, weights, factors, rows, labels):
 
 def test_gradients_of_many_problems_are_those_of_each():
     rng = generator(0)
-    layer = PassportLayer(nn.Conv2d(1, 4, 3), rng, mean_range=2.0, variance=1.0)
+    layer = PassportLayer(nn.Conv2d(1, 4, 3), Draws(0), mean_range=2.0, variance=1.0)
     layer.norm = nn.BatchNorm2d(4, affine=False, track_running_stats=False)
     layer.size.fill_(5)
     norms = nn.InstanceNorm2d(4, affine=True), nn.BatchNorm1d(5, track_running_stats=False), nn.LayerNorm(5)

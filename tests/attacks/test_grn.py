@@ -118,7 +118,7 @@ def test_masks_hide_and_a_learned_mask_undoes_them():
     attacks = [Grn(reads=reads, **settings) for reads in ("message", "sum")]
     attacks.append(Grn(reads="sum", learn_mask=True, epochs=80, lr=1e-2))
     message, total, learned = attack_run(run_of(), attacks)
-    (plain,) = attack_run(run_of(secure=False), [Grn(**settings)])
+    (plain,) = attack_run(run_of(secure=False), [Grn(epochs=80, lr=1e-2)])
     assert plain.baseline_name == "mean row" and plain.value < 0.1 * plain.baseline
     assert message.value > message.baseline and total.value > total.baseline
     assert learned.value < 0.5 * learned.baseline

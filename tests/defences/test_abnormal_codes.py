@@ -142,11 +142,22 @@ def test_only_flagged_rows_are_remembered():
     assert run.to_json()["flagged"] == {"train": 0, "predict": 0}
 
 
+def easy_runs(**settings):
+    """First weights differ: one training alone says little."""
+    defences = [Hash(bits=8, **settings), AbnormalCodes()]
+    return [cl.train(easy_task(3, "server"), defences=defences, recipe=RECIPE, seed=seed) for seed in range(4)]
+
+
+def flagged_of(runs):
+    assert min(run.metrics["accuracy"] for run in runs) > 0.9
+    return sum(run.to_json()["flagged"]["predict"] for run in runs) / len(runs)
+
+
 def test_honest_rows_pass_and_opposite_codes_are_caught():
     """False alarms and detection on a task that every party can tell: the opposite code lies d bits away."""
-    run = cl.train(easy_task(3, "server"), defences=[Hash(bits=8), AbnormalCodes()], recipe=RECIPE)
+    run, *_ = runs = easy_runs()
     rows = run.task.test
-    assert run.metrics["accuracy"] > 0.9 and run.to_json()["flagged"]["predict"] < 0.1
+    assert flagged_of(runs) < 0.1
     opposite = -target_codes(3, 8, 0)[run.task.labels[rows]]
     before = {phase: list(seen) for phase, seen in run.session.label_party.flags.items()}
     _, odd = predict_with(run, rows, {"p1": opposite})
@@ -156,8 +167,7 @@ def test_honest_rows_pass_and_opposite_codes_are_caught():
 
 def test_private_target_codes_and_this_check_do_not_go_together():
     """Parties are pulled to different codes, so honest rows look odd."""
-    run = cl.train(easy_task(3, "server"), defences=[Hash(bits=8, targets="private"), AbnormalCodes()], recipe=RECIPE)
-    assert run.metrics["accuracy"] > 0.9 and run.to_json()["flagged"]["predict"] > 0.5
+    assert flagged_of(easy_runs(targets="private")) > 0.5
 
 
 def test_settings():

@@ -45,7 +45,7 @@ def weights_of(session, name) -> torch.Tensor:
     """W = W~ + N, which no party can compute."""
     label, feature = session.label_party.cut, session.parties[name].cut
     terms = label._ends[name].terms
-    total = label._ring.add(label._memory.find(f"weights {name}"), feature._noise(terms))
+    total = label._ring.add(label._memory.find(f"weights {name}"), feature._noise())
     return torch.from_numpy(label._ring.decode(total, terms.places.weights)).float()
 
 

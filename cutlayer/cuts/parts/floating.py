@@ -6,12 +6,12 @@ party is handed W_mask, and masks of bounded size lose digits and show magnitude
 Specification: sfa, section 3 ("float simulation").
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,7 +31,7 @@ class FloatRing:
         """As float64."""
         return np.asarray(values.detach().cpu().double().numpy())
 
-    def decode(self, values: Floats, fraction: int | None = None) -> Floats:
+    def decode(self, values: Floats) -> Floats:
         """Nothing to undo."""
         return values
 
@@ -92,24 +92,25 @@ class OpenHolder:
         """There is no key."""
         return b"\0"
 
-    def operand(self, *, transposed: bool = False) -> bytes:
+    def operand(self) -> bytes:
         """W_mask itself."""
         return self.weights.tobytes()
 
-    def open(self, data: bytes, rows: int, *, transposed: bool = False) -> Floats:
+    def open(self, data: bytes, rows: int) -> Floats:
         """Read a product."""
-        return np.frombuffer(data).reshape(rows, self.weights.shape[0 if transposed else 1]).copy()
+        return np.frombuffer(data).reshape(rows, self.weights.shape[1]).copy()
+
+    def blurred(self, encoded: Floats, embedding: Tensor) -> Floats:
+        """Floats have no bits to hide."""
+        return encoded
 
 
 class OpenBlind:
-    """The label party's end, not blind at all."""
+    """The label party's end, not blind at all: it was handed W_mask, so bottoms of any depth can be trained."""
 
     def __init__(self, inputs: int, width: int, operand: bytes, seed: int) -> None:
         self.weights: Floats = np.frombuffer(operand).reshape(inputs, width)
         self.rng = numpy_generator(seed, "float masks")
-
-    def add_transpose(self, operand: bytes) -> None:
-        """W_mask is here already."""
 
     def forward(self, rows: Tensor | SparseRows, most: float) -> tuple[bytes, Floats]:
         """X W_mask - mask, and the mask, as large as a product can be."""
@@ -124,8 +125,6 @@ class OpenBlind:
         mask: Floats = self.rng.uniform(-1, 1, (len(size), self.weights.shape[1])) * limit
         return np.asarray(plain @ self.weights - mask).tobytes(), mask
 
-    def backward(self, gradient: Tensor) -> tuple[bytes, Floats, int]:
-        """delta W_mask^T + mask, and the mask."""
-        product = gradient.double().numpy() @ self.weights.T
-        mask: Floats = self.rng.uniform(-1, 1, product.shape) * math.sqrt(float((product**2).mean()) + 1e-30)
-        return np.asarray(product + mask).tobytes(), mask, 0
+    def backward(self, gradient: Tensor) -> Tensor:
+        """delta W_mask^T: what flows on into the layers before the last, beside delta W_A^T."""
+        return torch.from_numpy(gradient.detach().cpu().double().numpy() @ self.weights.T).to(gradient)

@@ -2,6 +2,7 @@
 
 Every product is `plain rows @ [matrix]` in the ring, so its factors are turned to fit:
 
+    start       P [F] + U                   (inputs x mixed) (mixed x width), once: see layer_start
     forward     W~^T [alpha^T] + mask       (width x inputs) (inputs x rows)
     weights     delta^T [alpha] + mask      (width x rows)   (rows x inputs)
     gradient    delta [N^T] + delta W~^T    (rows x width)   (width x inputs)
@@ -11,7 +12,6 @@ unknown factors can be taken apart again (a greatest common divisor for width 1,
 the party that opens a result to the other blurs it first, by as much as the rounding of its own factor does.
 """
 
-import hashlib
 import math
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutlayer.crypto import Encrypted, PublicKey, Residues, Ring, Scheme
+from cutlayer.cuts.parts.layer_start import mixed, signs, small_numbers
+from cutlayer.cuts.parts.stretch import stretch
 from cutlayer.errors import DataError
 
 MOST = 128  # how large a number of an embedding may be
@@ -93,9 +95,22 @@ class Terms:
 class NoiseEnd:
     """A feature party's end: its key, and N, the noise that it has added to the weights so far."""
 
-    def __init__(self, scheme: Scheme, terms: Terms, noise: Residues, seed: int) -> None:
-        self.ring, self.terms, self.noise, self.seed = scheme.ring, terms, noise, seed
+    def __init__(self, scheme: Scheme, terms: Terms, seed: int) -> None:
+        self.ring, self.terms, self.seed = scheme.ring, terms, seed
+        self.noise: Residues = np.zeros((terms.inputs, terms.width), np.int64)
         self.secret = scheme.generate()
+
+    def factor(self) -> bytes:
+        """[F], this side's part in the start of W."""
+        terms = self.terms
+        small = small_numbers(terms.inputs, terms.width, terms.places.weights, self.seed)
+        return self.secret.encrypt(self.ring.wrap(small), for_rows=terms.inputs).to_bytes()
+
+    def begin(self, data: bytes) -> Residues:
+        """From P F + U, encrypted, to N as it starts."""
+        terms = self.terms
+        self.noise = self._open(data, terms.inputs, (mixed(terms.inputs, terms.width), terms.width), terms.inputs)
+        return self.noise
 
     def forward(self, embedding: Tensor) -> bytes:
         """[alpha^T], once for every digit of W~."""
@@ -149,9 +164,19 @@ class NoiseEnd:
 class WeightsEnd:
     """The label party's end: W~ = W - N, and the feature party's public key."""
 
-    def __init__(self, public: PublicKey, terms: Terms, weights: Residues, seed: int) -> None:
-        self.ring, self.public, self.terms, self.weights, self.seed = public.ring, public, terms, weights, seed
+    def __init__(self, public: PublicKey, terms: Terms, seed: int) -> None:
+        self.ring, self.public, self.terms, self.seed = public.ring, public, terms, seed
+        self.weights: Residues = np.zeros((terms.inputs, terms.width), np.int64)
         self._mask: Residues = np.zeros((0, 0), np.int64)
+
+    def begin(self, data: bytes) -> bytes:
+        """From [F] to P F + U, encrypted; W~ starts at -U."""
+        terms = self.terms
+        operand = self.public.read_operand(data, (mixed(terms.inputs, terms.width), terms.width), for_rows=terms.inputs)
+        cover = self.ring.wrap(stretch(self.seed, "layer cover", 0, (terms.inputs, terms.width), self.ring.bits))
+        self.weights = self.ring.subtract(np.zeros_like(cover), cover)
+        plain = self.ring.wrap(signs(terms.inputs, terms.width, self.seed))
+        return self.public.masked_product(plain, operand, cover).to_bytes()
 
     def forward(self, data: bytes, rows: int) -> bytes:
         """From [alpha^T] to alpha W~ + mask, encrypted."""
@@ -195,13 +220,6 @@ class WeightsEnd:
     def _masked(self, plain: Residues, operand: Encrypted) -> bytes:
         self._mask = self.ring.uniform((plain.shape[0], operand.shape[1]))
         return self.public.masked_product(plain, operand, self._mask).to_bytes()
-
-
-def stretch(seed: int, purpose: str, step: int, shape: tuple[int, ...], bits: int) -> Residues:
-    """Signed numbers of `bits` bits, uniform, from a private seed: nobody else foresees them, and runs repeat."""
-    ring = Ring(bits, 0)
-    stream = hashlib.shake_256(f"cutlayer/{seed}/encrypted layer/{purpose}/{step}".encode())
-    return ring.centred(ring.from_stream(stream.digest(math.prod(shape) * ring.bytes_each), shape))
 
 
 def _digits(numbers: Residues, base: int, count: int) -> list[Residues]:

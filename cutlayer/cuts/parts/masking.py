@@ -6,16 +6,17 @@ W_mask is drawn on a grid, so that it is exact in fixed point; what precision is
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.crypto import Bfv, Encrypted, Paillier, Residues, Ring, Scheme
+from cutlayer.crypto import Bfv, Paillier, Residues, Ring, Scheme
+from cutlayer.cuts.parts.dither import Dither
+from cutlayer.cuts.parts.stretch import stretch
 from cutlayer.errors import DataError, ProtocolError
-from cutlayer.rng import numpy_generator
 
 FINE = 8  # bits below the bound of W_mask: how finely it is drawn
 SIZES = 1 << 20  # no layer is wider: what a peer says is checked before anything is allocated
+DRAWN = 48  # bits of a draw that becomes an entry of W_mask: none is then likelier than another by more than 2^-38
 
 
 def bound_of(inputs: int) -> float:
@@ -28,33 +29,40 @@ def places_of(inputs: int) -> int:
     return FINE + max(0, math.ceil(-math.log2(bound_of(inputs))))
 
 
+def draw_mask(inputs: int, width: int, seed: int) -> Residues:
+    """W_mask, signed, in units of its grid: uniform within its bound."""
+    most = math.floor(math.ldexp(bound_of(inputs), places_of(inputs)))
+    draws = stretch(seed, "weight mask", 0, (inputs, width), DRAWN) + (1 << (DRAWN - 1))
+    return draws % (2 * most + 1) - most
+
+
 class Holder:
-    """The key holder's end: W_mask, encrypted once; results are decrypted."""
+    """The key holder's end: W_mask, encrypted once; results are decrypted; its own embeddings get a dither."""
 
     def __init__(self, scheme: Scheme, inputs: int, width: int, seed: int) -> None:
         if not (0 < inputs <= SIZES and 0 < width <= SIZES):
             raise ProtocolError(f"Expected a layer of at most {SIZES} inputs, got {inputs} by {width}.")
         self.secret = scheme.generate()
-        places = places_of(inputs)
-        most = math.floor(math.ldexp(bound_of(inputs), places))
-        rng = numpy_generator(seed, "weight mask")
-        self.weights: NDArray[np.int64] = rng.integers(-most, most + 1, (inputs, width))
+        self.weights = draw_mask(inputs, width, seed)
         self.ring = scheme.ring
+        self.dither = Dither(self.ring, places_of(inputs), seed)
 
     def public(self) -> bytes:
         """The public key."""
         return self.secret.public.to_bytes()
 
-    def operand(self, *, transposed: bool = False) -> bytes:
-        """[W_mask], or its transpose for the backward pass."""
-        weights = np.ascontiguousarray(self.weights.T) if transposed else self.weights
-        return self.secret.encrypt(self.ring.wrap(weights)).to_bytes()
+    def operand(self) -> bytes:
+        """[W_mask]."""
+        return self.secret.encrypt(self.ring.wrap(self.weights)).to_bytes()
 
-    def open(self, data: bytes, rows: int, *, transposed: bool = False) -> Residues:
+    def open(self, data: bytes, rows: int) -> Residues:
         """Decrypt a masked product of some rows."""
         inputs, width = self.weights.shape
-        of = (width, inputs) if transposed else (inputs, width)
-        return self.secret.decrypt(self.secret.public.read_result(data, rows, of))
+        return self.secret.decrypt(self.secret.public.read_result(data, rows, (inputs, width)))
+
+    def blurred(self, encoded: Residues, embedding: Tensor) -> Residues:
+        """The holder's embedding, encoded, with noise below its rounding: else its low bits would show the mask's."""
+        return self.ring.add(encoded, self.dither.of(embedding))
 
 
 class Blind:
@@ -64,11 +72,6 @@ class Blind:
         self.ring, self.inputs, self.width = scheme.ring, inputs, width
         self.public = scheme.read_key(key)
         self.operand = self.public.read_operand(operand, (inputs, width))
-        self.transpose: Encrypted | None = None
-
-    def add_transpose(self, operand: bytes) -> None:
-        """Take [W_mask^T], for the backward pass."""
-        self.transpose = self.public.read_operand(operand, (self.width, self.inputs))
 
     def forward(self, rows: Tensor | SparseRows, most: float) -> tuple[bytes, Residues]:
         """X [W_mask] - mask, encrypted, and the mask. `most`: how large a product may be before sums wrap round."""
@@ -77,17 +80,6 @@ class Blind:
         mask = self.ring.uniform((plain.shape[0], self.width))
         product = self.public.masked_product(plain, self.operand, self.ring.subtract(np.zeros_like(mask), mask))
         return product.to_bytes(), mask
-
-    def backward(self, gradient: Tensor) -> tuple[bytes, Residues, int]:
-        """delta [W_mask^T] + mask, encrypted, the mask, and the bits behind the point, chosen as fine as can be."""
-        assert self.transpose is not None
-        largest = float(gradient.abs().sum(dim=1).max()) * bound_of(self.inputs)
-        behind = self.ring.bits - 2 - math.ceil(math.log2(max(largest, 2.0**-60)))
-        behind = min(behind, 60) - places_of(self.inputs)
-        plain = self.ring.encode_rows(gradient, min(behind, self.ring.bits - 2))
-        mask = self.ring.uniform((plain.shape[0], self.inputs))
-        product = self.public.masked_product(plain, self.transpose, mask)
-        return product.to_bytes(), mask, min(behind, self.ring.bits - 2) + places_of(self.inputs)
 
 
 def scheme_named(name: str, ring: Ring) -> Scheme:

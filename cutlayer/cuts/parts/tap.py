@@ -28,9 +28,9 @@ class Tap(nn.Module):
         return list(layers) if isinstance(layers, nn.Sequential) else [layers]
 
     @property
-    def deep(self) -> bool:
-        """Whether trained layers come before the last one, so that what enters it changes."""
-        return any(p.requires_grad for layer in self._layers()[:-1] for p in layer.parameters())
+    def single(self) -> bool:
+        """Whether nothing that has weights or statistics comes before the last layer: rows enter it as they are."""
+        return not any(layer.state_dict() for layer in self._layers()[:-1])
 
     @property
     def inputs(self) -> int:

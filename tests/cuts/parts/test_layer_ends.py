@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from cutlayer.crypto import Paillier, Ring
-from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd, _digits, stretch
+from cutlayer.cuts.parts.layer_ends import NoiseEnd, Terms, WeightsEnd, _digits
 from cutlayer.cuts.parts.memory import Memory
+from cutlayer.cuts.parts.stretch import stretch
 from cutlayer.errors import DataError, ProtocolError
 from cutlayer.rng import generator
 
@@ -22,9 +23,9 @@ def make_ends(bits=40, width=WIDTH, noise=True):
     scheme, terms = Paillier(ring, 512, for_tests=True), Terms(ring, INPUTS, width, LR)
     weights = torch.arange(1, INPUTS * width + 1).double().view(INPUTS, width) / 10
     hidden = ring.uniform((INPUTS, width)) if noise else np.zeros((INPUTS, width), np.int64)
-    feature = NoiseEnd(scheme, terms, hidden, seed=1)
-    public = scheme.read_key(feature.secret.public.to_bytes())
-    label = WeightsEnd(public, terms, ring.subtract(ring.encode(weights, terms.places.weights), hidden), seed=2)
+    feature = NoiseEnd(scheme, terms, seed=1)
+    label = WeightsEnd(scheme.read_key(feature.secret.public.to_bytes()), terms, seed=2)
+    feature.noise, label.weights = hidden, ring.subtract(ring.encode(weights, terms.places.weights), hidden)
     return feature, label, weights
 
 

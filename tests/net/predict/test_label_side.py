@@ -47,10 +47,10 @@ def test_predictions_are_those_of_the_trained_session_bit_for_bit(tmp_path, part
     ("parties", "run"),
     [
         (("bank", "shop"), 'cut = "secure-sum"\nbottom = "linear"'),
-        (THREE, 'cut = "secure-sum"'),
+        (THREE, 'cut = "secure-sum"\nbottom = "linear"'),
         (("bank", "shop"), 'cut = "encrypted-layer"'),
     ],
-    ids=["shares-per-row", "deep-of-three", "encrypted-layer"],
+    ids=["shares-per-row", "shares-of-three", "encrypted-layer"],
 )
 def test_predictions_under_encryption_are_close_to_those_of_the_session(tmp_path, parties, run):
     files, session, ids = trained_federation(tmp_path, parties=parties, run=run)

@@ -27,9 +27,10 @@ BITS = 32  # more candidates than 2^32 are refused
 PAIRS = 1 << 20  # candidates held at a time
 FEW, SAMPLE = 64, 2_048  # rows that thin out candidates; rows and random candidates that they are chosen by
 MOST = 4_096  # solutions: beyond this they are sums of each other
+TOLERANCE = 1e-2  # how far an entry may be from 0 or 1
 
 
-def binary_vectors(span: Span, *, tolerance: float = 1e-2, progress: Progress = silent) -> Bits:
+def binary_vectors(span: Span, *, tolerance: float = TOLERANCE, progress: Progress = silent) -> Bits:
     """All nonzero 0/1 vectors of a span, one per column: fewest ones first, then by their bits.
 
     `tolerance`: how far an entry may be from 0 or 1; 1e-2 suits float32 messages, 1e-6 float64. The
@@ -92,12 +93,22 @@ def extension(basis: Floats) -> Floats:
     return np.asarray(np.linalg.solve(basis[pivot_rows(basis)].T, basis.T).T, dtype=np.float64)
 
 
+def stretch(span: Span) -> float:
+    """How much larger the error of a vector can be on any row than it is on the pivot rows, where bits are tried."""
+    return 1 + float(np.abs(_extension(span)).sum(axis=1).max())
+
+
 def _candidates(span: Span) -> Floats:
     """M, less the first pivot row where complements come in pairs: of each pair, one vector is 0 there."""
+    return _extension(span)[:, int(span.centred) :]
+
+
+def _extension(span: Span) -> Floats:
+    """M of the span, with the all-ones vector where it is centred."""
     if not span.centred:
         return extension(span.basis)
     ones = np.full(len(span.basis), len(span.basis) ** -0.5)
-    return extension(np.column_stack([ones, span.basis]))[:, 1:]
+    return extension(np.column_stack([ones, span.basis]))
 
 
 def _check_rows(matrix: Floats, tolerance: float) -> Floats:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 import scipy
+import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
@@ -43,7 +44,22 @@ class Span:
 
 def checked(matrix: ArrayLike | Tensor) -> Floats:
     """An array or a tensor as a float64 matrix."""
-    return _array(matrix).astype(np.float64)
+    return as_array(matrix).astype(np.float64)
+
+
+def as_array(matrix: ArrayLike | Tensor) -> Singles | Floats:
+    """The matrix as float32 or float64, checked: two dimensions, not empty, finite."""
+    if isinstance(matrix, Tensor):
+        matrix = matrix.detach().cpu()
+        matrix = (matrix if matrix.dtype in (torch.float32, torch.float64) else matrix.double()).numpy()
+    array = np.asarray(matrix)
+    if array.ndim != 2 or not array.size:
+        raise DataError(f"Expected a matrix of messages, rows x width, got shape {array.shape}; flatten each row.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if not all(np.isfinite(array[i : i + CHUNK]).all() for i in range(0, len(array), CHUNK)):
+        raise DataError("Expected finite messages, got NaN or infinity; drop these rows or train with a lower rate.")
+    return array
 
 
 def span_of(matrix: ArrayLike | Tensor, *, centred: bool = False, rank: int | None = None) -> Span:
@@ -52,7 +68,7 @@ def span_of(matrix: ArrayLike | Tensor, *, centred: bool = False, rank: int | No
     Centring takes the mean off each column: a bias is gone and a column counts in any affine coding,
     at the price of the all-ones vector, which the caller adds if it searches for 0/1 vectors.
     """
-    array = _array(matrix)
+    array = as_array(matrix)
     mean = array.mean(axis=0, dtype=np.float64) if centred else np.zeros(array.shape[1])
     triangle = triangle_of(array, mean)
     _, values, right = np.linalg.svd(triangle, full_matrices=False)
@@ -79,18 +95,6 @@ def pivot_rows(basis: Floats) -> NDArray[np.intp]:
     _, pivots = scipy.linalg.qr(basis.T, mode="r", pivoting=True, check_finite=False)
     rows: NDArray[np.intp] = pivots[: basis.shape[1]].astype(np.intp)
     return rows
-
-
-def _array(matrix: ArrayLike | Tensor) -> Singles | Floats:
-    """The matrix as float32 or float64, checked: two dimensions, not empty, finite."""
-    array = np.asarray(matrix.detach().cpu().numpy() if isinstance(matrix, Tensor) else matrix)
-    if array.ndim != 2 or not array.size:
-        raise DataError(f"Expected a matrix of messages, rows x width, got shape {array.shape}; flatten each row.")
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    if not all(np.isfinite(array[i : i + CHUNK]).all() for i in range(0, len(array), CHUNK)):
-        raise DataError("Expected finite messages, got NaN or infinity; drop these rows or train with a lower rate.")
-    return array
 
 
 def _parts(array: Singles | Floats, mean: Floats) -> Iterator[Floats]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cutlayer.attacks.tools.binary.enumeration import Bits
+from cutlayer.attacks.tools.binary.rounding import rounding_of
 from cutlayer.attacks.tools.binary.span import CHUNK, Floats, Span, checked, span_of
 from cutlayer.attacks.tools.reading import latest, predicted
 from cutlayer.errors import Inapplicable, RunError
@@ -69,11 +70,22 @@ def columns(view: View, visible: Visible) -> int:
 
 
 def known_span(view: View, visible: Visible, matrix: Floats, *, centred: bool, rank: int | None) -> Span:
-    """The span of the messages; where noise has filled it, the strongest directions, one per column behind it."""
+    """The span of the messages, of no more directions than there are columns behind them.
+
+    Where noise has filled it these are the strongest. Where columns of large numbers make a cliff of their own in the
+    singular values, the rank is raised to all that stands above the rounding; a column that is a sum of others does
+    not, and adds nothing.
+    """
     span = span_of(matrix, centred=centred, rank=rank)
     behind = columns(view, visible)
-    if rank is None and span.rank > behind + (not centred):  # one more where a bias adds the all-ones vector
-        span = replace(span, basis=span.basis[:, :behind])
+    if rank is not None:
+        return span
+    if span.rank > behind + (not centred):  # one more where a bias adds the all-ones vector
+        return replace(span, basis=span.basis[:, :behind])
+    if span.rank < behind:
+        rounding = rounding_of(matrix)
+        if rounding.span is not None and span.rank < (above := min(rounding.rank, behind)):
+            return span_of(matrix, centred=centred, rank=above)
     return span
 
 

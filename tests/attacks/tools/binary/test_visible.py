@@ -8,7 +8,7 @@ import torch
 
 import cutlayer as cl
 from cutlayer.attacks import BinaryEquations, BinarySearch, BinaryUnmask
-from cutlayer.attacks.tools.binary.visible import columns, messages, with_own
+from cutlayer.attacks.tools.binary.visible import columns, known_span, messages, with_own
 from cutlayer.auditing.attacking import attack_run
 from cutlayer.cuts.secure_sum import SecureSum
 from cutlayer.data.task import Features, Goal, Task
@@ -18,6 +18,7 @@ from cutlayer.message import Kind, Phase
 from cutlayer.models import named
 from cutlayer.rng import generator
 from cutlayer.view import Hints
+from tests.helpers.binary_tables import sent, table
 
 ROWS, TEST = 400, 50
 COLUMNS = {"bank": (4, 1), "shop": (5, 2), "tele": (4, 1)}  # columns, of these two-valued
@@ -90,6 +91,25 @@ def test_a_sum_no_wider_than_the_victim_needs_still_gives_all():
     assert finding.value == 1.0
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_rank_is_that_of_the_columns_behind_whatever_their_size(centred):
+    """Large numbers make a cliff of their own; sums of columns add nothing; noise is cut off."""
+    view = all_rows(trained(make_task(2)))
+    behind = columns(view, "each")
+    values, _ = table(600, behind, shares=(0.3, 0.5))
+
+    def rank(matrix):
+        return known_span(view, "each", sent(matrix).astype(float), centred=centred, rank=None).rank - (not centred)
+
+    large = values * np.where(np.arange(behind) < 2, 1, 1e4)
+    summed = np.column_stack([values[:, :-1], values[:, 0] + values[:, 3]])
+    assert rank(values) == behind and rank(summed) == behind - 1
+    assert rank(large) == behind - (not centred)  # the weakest is given up for the constant
+    noisy = sent(values, noise=0.1).astype(float)
+    assert known_span(view, "each", noisy, centred=centred, rank=None).rank == behind
+    assert known_span(view, "each", noisy, centred=centred, rank=3).rank == 3
+
+
 def test_noise_in_the_sum_is_still_seen_as_noise():
     """With columns beside it that carry none, it would pass for an exact sum without two-valued columns."""
     run = trained(make_task(2), width=30, defences=[GaussianNoise(std=0.05)])
@@ -115,7 +135,7 @@ def test_a_deeper_bottom_of_the_attacker_puts_in_what_enters_its_last_layer():
     def bottoms(features, width):
         return (deep if features.values.shape[1] == COLUMNS["bank"][0] else linear)(features, width)
 
-    run = cl.train(task, bottoms=bottoms, cut=SecureSum(), recipe=recipe, keep="none", **models)
+    run = cl.train(task, bottoms=bottoms, cut=SecureSum(scheme="none"), recipe=recipe, keep="none", **models)
     view = all_rows(run)
     rows, _, own = messages(view, "each")
     layers = run.session.label_party.bottom.bottom.layers

@@ -19,7 +19,7 @@ from cutlayer.auditing.attacking import attack_run
 from cutlayer.blocks.accountant import gaussian_epsilon, released_epsilon, renyi_epsilon
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
-from cutlayer.defences import DpSgd, LabelDP, MaxNorm, PPDL
+from cutlayer.defences import PPDL, DpSgd, LabelDP, MaxNorm
 from cutlayer.draws import STEPS
 from cutlayer.errors import ConfigError, Interrupted
 from cutlayer.plan import Plan, assemble
@@ -68,7 +68,9 @@ def test_noise_by_hand(local):
     payload = torch.tensor([[0.1, 0.0], [0.0, -0.2]])
     draw = (local(seed=2).rng.discrete_normal((2, 2)) / STEPS).float()
     sent = DpSgd(noise=1.5, clip=2.0).protect(payload, local(seed=2))
-    assert torch.allclose(sent, payload + 3.0 * draw / 2, atol=3.0 / STEPS)  # shorter than the clip; noise * clip, over two rows
+    assert torch.allclose(
+        sent, payload + 3.0 * draw / 2, atol=3.0 / STEPS
+    )  # shorter than the clip; noise * clip, over two rows
 
 
 def test_noise_has_its_spread_whatever_the_batch(local):

@@ -15,7 +15,7 @@ from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.training import train_plan
 from tests.helpers.small_task import make_task
 
-RECIPE = Recipe(epochs=4, batch_size=16, lr=0.5, optimiser=Optimiser.SGD, momentum=0.0)
+RECIPE = Recipe(epochs=4, batch_size=16, lr=0.05, optimiser=Optimiser.SGD, momentum=0.0)
 
 
 def messages(task, defence):

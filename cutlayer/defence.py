@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.draws import Draws
+from cutlayer.privacy import Privacy
 from cutlayer.recipe import Recipe
 from cutlayer.spec import describe
 from cutlayer.wire import Encoding
@@ -51,6 +52,19 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """How much a run releases: what an accountant of privacy needs to know, before training and after."""
+
+    rows: int  # that are trained on; 0 where a deployed party does not know it yet
+    batch_size: int
+    epochs: int
+    feature_parties: int
+    classes: int  # 0 for regression
+    defences: tuple["Defence", ...] = ()  # of the run, in order
+    plain_cut: bool = True  # whether the cut sends gradients back as defences leave them, and nothing else
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """What a party knows before training: its role, the public facts, and its random streams."""
 
@@ -62,6 +76,7 @@ class Setting:
     shared_seed: int  # the run's seed, known to all parties
     private_seed: int = 0  # a seed that only this party knows
     rows: int = 0  # of the party's table; batches name rows by their number in it
+    course: Course | None = None  # as planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +97,7 @@ class Local:
     retrace: Callable[[Tensor], Tensor] | None = None  # at GRADIENT: from another gradient at the logits to the
     # gradient that would be sent for it
     top: nn.Module | None = None  # at LABELS: the top model, with the module that a defence put there
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How much a run released: what an accountant of privacy needs to know."""
-
-    rows: int  # that are trained on
-    batch_size: int
-    epochs: int
-    feature_parties: int
-    classes: int  # 0 for regression
+    course: Course | None = None  # as planned
 
 
 class Defence:
@@ -109,6 +114,15 @@ class Defence:
         output, the gradient at the logits and the update.
         """
         return False
+
+    @property
+    def label_path(self) -> bool:
+        """Whether labels may reach a message through it other than by the gradient that it is given.
+
+        So they do if it adds labels to the loss, if its `protect` reads `labels`, `outputs` or `retrace` of `local`, or
+        if one row's training label depends on other rows' labels. Where it does, no other defence can state an epsilon.
+        """
+        return any(getattr(type(self), hook) is not getattr(Defence, hook) for hook in ("labels", "batch", "penalty"))
 
     def model(self, model: nn.Module, setting: Setting) -> nn.Module:
         """Return the model to train instead (called once, before training, for each bottom and top)."""
@@ -160,8 +174,17 @@ class Defence:
         return None
 
     def notes(self, course: Course) -> tuple[str, ...]:
-        """Return what the record of a run should say, such as the privacy that was spent."""
+        """Return what the record of a run should say."""
         return ()
+
+    @property
+    def covers_top(self) -> bool:
+        """Whether its guarantee for labels also covers the top model, so that an auditor may know it."""
+        return False
+
+    def privacy(self, course: Course) -> Privacy | None:
+        """Return the differential privacy of the planned run, or that there is none and why; None: not its subject."""
+        return None
 
     def describe(self) -> str:
         """Return name and settings as the command line writes them."""

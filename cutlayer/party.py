@@ -139,6 +139,7 @@ class Defended(Trainee):
             classes=self.setting.classes,
             shared_seed=self.setting.shared_seed,
             private_seed=self.setting.private_seed,
+            course=self.setting.course,
         )
 
 

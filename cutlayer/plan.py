@@ -12,7 +12,7 @@ from cutlayer._validate import at_least, instance, shown, whole
 from cutlayer.cut import Cut, Roster, Shape
 from cutlayer.cuts.concat import Concat
 from cutlayer.data.task import Features, Goal, Task
-from cutlayer.defence import Defence, Role, Setting, Subject
+from cutlayer.defence import Course, Defence, Role, Setting, Subject
 from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Message
@@ -73,6 +73,7 @@ class Facts:
 
     roster: Roster
     classes: int  # 0 for regression
+    rows: int = 0  # that are trained on; 0 where that is not known yet
 
     @property
     def outputs(self) -> int:
@@ -96,7 +97,20 @@ def roster_of(task: Task) -> Roster:
 
 def facts_of(task: Task) -> Facts:
     """What every party of a task knows."""
-    return Facts(roster_of(task), len(task.classes))
+    return Facts(roster_of(task), len(task.classes), len(task.train))
+
+
+def course_of(facts: Facts, plan: Plan) -> Course:
+    """How much a run will release. Early stopping may release less, but when it stops is no secret to account with."""
+    return Course(
+        rows=facts.rows,
+        batch_size=plan.recipe.batch_size,
+        epochs=plan.recipe.epochs,
+        feature_parties=len(facts.roster.feature_parties),
+        classes=facts.classes,
+        defences=plan.defences,
+        plain_cut=type(plan.cut).settle is Cut.settle,
+    )
 
 
 def assemble(task: Task, plan: Plan, record: Callable[[Message], None]) -> Session:
@@ -232,7 +246,8 @@ def _setting(name: str, subject: Subject, rows: int, facts: Facts, plan: Plan) -
     role = Role.LABEL_PARTY if name == facts.roster.label_party else Role.FEATURE_PARTY
     own = _own_seed(plan)
     rng = Draws(own, name, "defence", subject.value)
-    return Setting(name, role, subject, facts.classes, rng, plan.seed, derive(own, name, "private"), rows)
+    private, course = derive(own, name, "private"), course_of(facts, plan)
+    return Setting(name, role, subject, facts.classes, rng, plan.seed, private, rows, course)
 
 
 def shape_of(bottom: nn.Module, features: Features) -> Shape:

@@ -9,9 +9,9 @@ import json
 import platform
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict, TypeGuard
+from typing import NotRequired, TypedDict, TypeGuard
 
 import torch
 from safetensors import SafetensorError
@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from cutlayer import checkpoint
 from cutlayer.blocks.patience import since_best
 from cutlayer.data.task import Features, Goal, Task
-from cutlayer.defence import Course
 from cutlayer.errors import ConfigError, RunError
 from cutlayer.files import replacing, write_text
 from cutlayer.json_types import Json
 from cutlayer.message import Phase
 from cutlayer.metrics import utility
 from cutlayer.metrics.divergence import divergence
-from cutlayer.plan import Facts, Plan, assemble, facts_of, feature_party, part_of, roster_of, target_scale
+from cutlayer.plan import Facts, Plan, assemble, course_of, facts_of, feature_party, part_of, roster_of, target_scale
+from cutlayer.privacy import Privacy
 from cutlayer.rng import Stream
 from cutlayer.session import Session
 from cutlayer.settings import settings_of
@@ -47,6 +47,7 @@ class RunRecord(TypedDict):
     models: dict[str, str]  # sha256 by party and part
     history: list[dict[str, float]]
     seconds: float
+    privacy: NotRequired[list[dict[str, Json]]]  # runs of earlier versions have none
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     seconds: float = 0.0
+    privacy: tuple[Privacy, ...] = ()  # what defences guarantee, or why they do not
 
     @property
     def models(self) -> dict[str, nn.Module]:
@@ -135,6 +137,7 @@ class Run:
             "models": {name: checkpoint.digest(model) for name, model in self.models.items()},
             "task": dict(self.task.source) or {"name": self.task.name},
             "notes": [*self.task.notes, *self.notes()],
+            "privacy": [one.to_json() for one in self.privacy],
             "plan": {**settings_of(self.plan).to_json(), "device": self.plan.device, "keep": str(self.transcript.keep)},
             "history": self.history,
             **self._flagged(),
@@ -146,16 +149,13 @@ class Run:
         }
 
     def notes(self) -> list[str]:
-        """What a reader must know: that training diverged; what defences say, such as the privacy that was spent."""
-        task = self.task
-        course = Course(
-            rows=len(task.train),
-            batch_size=self.plan.recipe.batch_size,
-            epochs=len(self.history),
-            feature_parties=len(task.feature_parties),
-            classes=len(task.classes),
-        )
-        warning = divergence([record["loss"] for record in self._kept()], len(task.classes))
+        """What a reader must know: warnings, and the privacy that was spent."""
+        return [*self.warnings(), *(one.sentence() for one in self.privacy)]
+
+    def warnings(self) -> list[str]:
+        """That training diverged, and what else defences say about this run."""
+        course = replace(course_of(facts_of(self.task), self.plan), epochs=len(self.history))
+        warning = divergence([record["loss"] for record in self._kept()], len(self.task.classes))
         notes = [note for defence in self.plan.defences for note in defence.notes(course)]
         return [warning, *notes] if warning else notes
 
@@ -202,6 +202,7 @@ class Run:
                 raise RunError(f"Expected {path} to have the sha256 of run.json; the file changed since the run.")
         run.metrics = {k: v for k, v in record.items() if isinstance(v, float) and k != "seconds"}
         run.history, run.seconds = record["history"], record["seconds"]
+        run.privacy = tuple(Privacy.of_json(one) for one in record.get("privacy", []))
         for name, party in run.session.parties.items():  # or noise would repeat what training drew
             party.stream = Stream(plan.seed, name, "reopened", device=plan.device)
         return run

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cutlayer import checkpoint
 from cutlayer._validate import at_least, instance, listed
+from cutlayer.auditing.canaries import privacy_of
 from cutlayer.blocks.patience import since_best
 from cutlayer.cut import Cut
 from cutlayer.data.task import Goal, Task
@@ -106,6 +107,7 @@ def train_plan(
         with using_threads(threads):
             _fit(run, folder, resume, progress)
             run.metrics = run.evaluate(task.test)
+            run.privacy = privacy_of(task, plan)
         if folder:
             run.save(folder)
             shutil.rmtree(folder / "checkpoint", ignore_errors=True)

@@ -85,6 +85,11 @@ class BinarisedSplit(Defence):
         code = sign(payload)
         return code if self.epsilon is None else sign(plus_laplace(code, 2 / self.epsilon, local.rng))
 
+    @property
+    def label_path(self) -> bool:
+        """Its penalty is the feature party's, without labels."""
+        return False
+
     def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
         """At the feature party: distance to the code (extended), distance correlation with the inputs."""
         if local.labels is not None:

@@ -1,13 +1,15 @@
 """Column noise: answer the two-valued columns at random, once per record, before anything is computed on them."""
 
+from math import log
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from cutlayer.blocks.sparse import SparseRows
-from cutlayer.defence import Defence, Role, Setting
+from cutlayer.defence import Course, Defence, Role, Setting, changes
 from cutlayer.errors import ConfigError
+from cutlayer.privacy import Guarded, Observer, Privacy
 
 
 class ColumnNoise(Defence):
@@ -24,8 +26,8 @@ class ColumnNoise(Defence):
     Guarantee: for each value of a two-valued column, epsilon-local differential privacy with
     epsilon = ln((1 - flip) / flip), of all that is sent, trained or predicted, against any attack and
     however many epochs it watches: about a fair bit that nothing else tells of, no guess is right more often
-    than 1 - flip. Values add up: m such columns have m epsilon together, a change of level in a one-hot
-    group 2 epsilon, and every further run that draws again adds as much.
+    than 1 - flip. How columns were scaled is taken as given. Values add up: m such columns have m epsilon together,
+    a change of level in a one-hot group 2 epsilon, and every further run that draws again adds as much.
     Does not hide: what other columns tell about a bit, which columns have two values, how often each
     value occurs, or any column with more than two.
     Specification: binary-reconstruction, section 4; ours.
@@ -50,3 +52,11 @@ class ColumnNoise(Defence):
         draws = setting.rng.uniform(values.shape)
         other = torch.where(values == low, high, low)
         return torch.where(two_valued & (draws < self.flip).to(values.device), other, values)
+
+    def privacy(self, course: Course) -> Privacy:
+        """Answers are drawn once per record, so epochs add nothing."""
+        at = next((place for place, defence in enumerate(course.defences) if defence is self), 0)
+        before = [defence.describe() for defence in changes(course.defences[:at], "features")]
+        reason = f"{before[0]} sees the columns before they are answered" if before else ""
+        epsilon = None if reason else log((1 - self.flip) / self.flip)
+        return Privacy("column-noise", Guarded.VALUE, Observer.OTHERS, epsilon, reason=reason)

@@ -35,6 +35,11 @@ class DistanceCorrelation(Defence):
         positive("weight", weight)
         self.weight = weight
 
+    @property
+    def label_path(self) -> bool:
+        """Its penalty is the feature party's, without labels."""
+        return False
+
     def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
         """At a feature party: how much its embeddings depend on its inputs."""
         if local.labels is not None or len(embedding) < 2:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from math import inf, isclose, sqrt
+from math import sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -10,16 +10,21 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from cutlayer._validate import at_least, non_negative, one_of, positive
-from cutlayer.blocks.accountant import gaussian_epsilon, gaussian_noise, sampled_epsilon
-from cutlayer.defence import Course, Defence, Local, Place, Setting
+from cutlayer._validate import non_negative, one_of, positive
+from cutlayer.blocks.accountant import gaussian_noise, released_epsilon
+from cutlayer.blocks.gaussian_mechanism import blurred, rounding
+from cutlayer.defence import Course, Defence, Local, Place, Setting, changes
 from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
+from cutlayer.privacy import Guarded, Observer, Privacy
 from cutlayer.recipe import Recipe
-from cutlayer.rng import normal_like
 
 Where = Literal["gradient", "logits", "embedding", "parameters"]
 NOISE = 3.3
+CLEAN = {  # places whose noise comes after what learns
+    "gradient": "the top is trained on clean labels",
+    "embedding": "the bottom is trained on clean rows",
+}
 
 
 class DpSgd(Defence):
@@ -32,22 +37,25 @@ class DpSgd(Defence):
       row's gradient over all its parameters, sums, and adds noise to the sum. Messages stay as they are.
 
     Gradients are clipped in units of one row's own loss: the factor 1/B of the mean loss is taken out and put
-    back. With `epsilon`, `noise` is what `releases` releases of a row need at `delta`.
+    back. `epsilon` is that of the whole run: `noise` is then what its epochs and parties need at `delta`. Messages get
+    discrete Gaussian noise (cutlayer/blocks/gaussian_mechanism.py).
 
-    Every peer knows who is in a batch, so subsampling hides nothing from it: a row counts once per epoch. run.json
-    states that epsilon, and beside it the one with amplification, for outsiders, as if batches were drawn
-    at random (they are shuffled).
+    Every peer knows who is in a batch, and outsiders know it from the run's seed, so there is no amplification by
+    subsampling: a row counts once per epoch.
 
     Protects: labels and features; the label party with `where=gradient` or `logits`, each feature party with
     `where=embedding`, every party with `where=parameters`.
-    Guarantee: (epsilon, delta)-differential privacy as run.json states it. logits: of each label, in all that is
-    sent, trained or predicted, unless other defences put labels into the loss. gradient, embedding:
-    of one row in its own messages, with the models taken as given (they were trained on clean
-    values, so other rows' messages hold a trace). parameters: of one row in the trained models of a party, to
-    those who see no messages. Noise is taken as unpredictable, which torch's on a CPU is not to an attacker who knows
-    much of it (cutlayer/rng.py).
-    Does not hide: what is true of many rows, such as a class's direction in gradients; with parameters,
-    anything that messages tell; with embedding, labels; with the others, features.
+    Guarantee: (epsilon, delta)-differential privacy as run.json states it, for two of the four places. logits: of one
+    label in place of another, in all that feature parties get or train, however many they are. parameters: of one
+    record, there or not, in the models of all parties, to those who see no messages and as far as
+    floating-point sums are exact. gradient and embedding state no epsilon: the top and the bottoms are
+    trained on clean values, so one label moves other rows' messages without noise. Nor do the others where labels
+    have further ways: other defences that carry labels, regression (scaled by the mean of all targets). A resumed run
+    repeats its noise: feature parties who make it resume, and then send other embeddings, lift it.
+    Does not hide: what is true of many rows, such as a class's direction in gradients; what the label party itself
+    prints (losses, scores), or that it ends a run whose loss is not a number; labels of validation rows, by the epoch
+    at which patience ends training; with parameters, anything that messages tell; with embedding, labels; with the
+    others, features.
     Specification: baselines, section 8; vflrecon, sections 5 and 8.
     Paper: Abadi et al., Deep Learning with Differential Privacy (arXiv:1607.00133), as compared by Zhu et al.,
     Table VI, who state neither place, clip nor delta.
@@ -58,32 +66,35 @@ class DpSgd(Defence):
     def __init__(
         self,
         *,
-        noise: float = NOISE,
+        noise: float | None = None,
         clip: float = 1.0,
         where: Where = "gradient",
         delta: float = 1e-5,
         epsilon: float | None = None,
-        releases: int = 1,
     ) -> None:
-        non_negative("noise", noise)
         positive("clip", clip)
         one_of("where", where, get_args(Where))
-        at_least("releases", releases, 1)
         if not 0 < delta < 1:
             raise ConfigError(f"Expected delta={delta} to lie between 0 and 1.")
+        if epsilon is None:
+            noise = NOISE if noise is None else noise
+            non_negative("noise", noise)
+        else:
+            positive("epsilon", epsilon)
+            if noise is not None:
+                raise ConfigError(
+                    f"Expected noise or epsilon, got noise={noise} and epsilon={epsilon}; drop one of them."
+                )
+            if where in CLEAN:
+                raise ConfigError(
+                    f"Expected where=logits or where=parameters with epsilon={epsilon}, got where={where}, which has "
+                    f"none: {CLEAN[where]}; give noise instead."
+                )
+        self.noise = noise
         self.clip = clip
         self.where = where
         self.delta = delta
         self.epsilon = epsilon
-        self.releases = releases
-        self.noise = noise
-        if epsilon is not None:
-            positive("epsilon", epsilon)
-            self.noise = gaussian_noise(epsilon, delta, releases, self.sensitivity(2))
-            if noise != NOISE and not isclose(noise, self.noise):
-                raise ConfigError(
-                    f"Expected noise or epsilon, got noise={noise} and epsilon={epsilon}; drop one of them."
-                )
 
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Clip rows and add fresh noise; the owner back-propagates through clipping as through a constant."""
@@ -91,11 +102,19 @@ class DpSgd(Defence):
             return payload
         batch = 1 if local.place is Place.EMBEDDING else max(len(payload), 1)
         rows = payload.flatten(1) * batch
-        length = torch.linalg.vector_norm(rows.detach(), dim=1, keepdim=True)
-        rows = rows * (self.clip / length).clamp(max=1.0)  # a zero row: infinity, so 1
-        rows = rows + self.noise * self.clip * normal_like(rows, local.rng)
+        length = torch.linalg.vector_norm(rows.detach(), dim=1, keepdim=True, dtype=torch.float64)
+        rows = rows * (self.clip / length).clamp(max=1.0).to(rows.dtype)  # a zero row: infinity, so 1
+        rows = blurred(rows, self.multiplier(local.course) * self.clip, local.rng)
         sent: Tensor = (rows / batch).view_as(payload)
         return sent
+
+    def multiplier(self, course: Course | None) -> float:
+        """Standard deviation of the noise over `clip`: as given, or what a run needs to spend `epsilon`."""
+        if self.noise is not None:
+            return self.noise
+        if course is None or self.epsilon is None:
+            raise ConfigError("Expected a run of known length to find the noise for epsilon; give noise instead.")
+        return gaussian_noise(self.epsilon, self.delta, *self._released(course))
 
     def optimiser(
         self, optimiser: Optimizer, modules: Sequence[nn.Module], setting: Setting, recipe: Recipe
@@ -117,48 +136,71 @@ class DpSgd(Defence):
                 raise ConfigError(f"Opacus cannot take the model of {setting.party}: {error}.") from error
         # torch says this for every first layer, whose inputs need no gradient
         warnings.filterwarnings("ignore", message="Full backward hook is firing", category=UserWarning)
-        wrapped: Optimizer = _optimiser_class(opacus, setting.rng)(
+        noise = self.multiplier(setting.course)
+        entries = sum(p.numel() for module in modules for p in module.parameters() if p.requires_grad)
+        room = 1 - noise * rounding(entries)  # rounding to the grid may move two sums further apart
+        if room <= 0:
+            raise ConfigError(
+                f"Expected less noise than {noise:g} for {entries} parameters: rounding would exceed clip."
+            )
+        wrapped: Optimizer = _optimiser_class(opacus, noise * self.clip, setting.rng)(
             optimiser,
-            noise_multiplier=self.noise,
-            max_grad_norm=self.clip,
+            noise_multiplier=noise,
+            max_grad_norm=room * self.clip,
             expected_batch_size=recipe.batch_size,
         )
         return wrapped
 
-    def sensitivity(self, classes: int) -> float:
-        """By how much one row's secret moves a release, over `clip`.
+    @property
+    def covers_top(self) -> bool:
+        """Noise at the logits comes before the top."""
+        return self.where == "logits"
 
-        A message is there for every row and only its content is secret: two of them lie up to twice the clip apart.
-        Another label moves the gradient at the logits by no more than sqrt(2), before clipping and so after. A sum
-        loses one row's clipped gradient.
+    def privacy(self, course: Course) -> Privacy:
+        """How much privacy the run spends, and of what; or why that is not bounded."""
+        secret, observer = {
+            "gradient": (Guarded.LABEL, Observer.FEATURE_PARTIES),
+            "logits": (Guarded.LABEL, Observer.FEATURE_PARTIES),
+            "embedding": (Guarded.RECORD, Observer.OTHERS),
+            "parameters": (Guarded.RECORD, Observer.MODELS),
+        }[self.where]
+        name, reason = f"dp-sgd on {self.where}", self._way_around(course)
+        if reason:
+            return Privacy(name, secret, observer, None, reason=reason)
+        releases, sensitivity, entries = self._released(course)
+        noise = self.multiplier(course)
+        epsilon = released_epsilon(noise, sensitivity, releases, self.delta, entries)
+        return Privacy(name, secret, observer, epsilon, self.delta)
+
+    def _way_around(self, course: Course) -> str:
+        """How a secret gets around the noise, if it does."""
+        others = [defence for defence in course.defences if defence is not self]
+        if self.where in CLEAN:
+            return CLEAN[self.where]
+        if self.noise == 0:
+            return "there is no noise"
+        if not course.classes:
+            return "targets are scaled by the mean and spread of clean ones"
+        if self.where == "parameters":
+            if others:
+                return f"{others[0].describe()} may mix rows, which then cannot be clipped one by one"
+            return "" if course.plain_cut else "the cut trains a layer of its own, without noise"
+        around = [defence.describe() for defence in others if defence.label_path]
+        return f"{around[0]} gives labels another way" if around else ""
+
+    def _released(self, course: Course) -> tuple[int, float, int | None]:
+        """How often a secret is released, by how much it moves a release over `clip`, and how many numbers of it.
+
+        Another label moves the gradient at the logits by no more than sqrt(2), before clipping and so after, unless a
+        defence changes that gradient first; two clipped rows are never further apart than twice the clip. All feature
+        parties get what is computed from that one release. A sum of parameters' gradients loses one record's, at every
+        party.
         """
         if self.where == "parameters":
-            return 1.0
-        return min(2.0, sqrt(2) / self.clip) if self.where == "logits" and classes else 2.0
-
-    def spent(self, course: Course) -> tuple[float, float]:
-        """Epsilon of one row: for a peer, who knows the batches, and for outsiders, with amplification."""
-        times = course.epochs * (course.feature_parties if self.where == "gradient" else 1)
-        if not (self.noise and times):
-            return (inf, inf) if times else (0.0, 0.0)
-        peer = gaussian_epsilon(self.sensitivity(course.classes) * sqrt(times) / self.noise, self.delta)
-        steps = course.epochs * -(-course.rows // course.batch_size)
-        outside = sampled_epsilon(self.noise, min(1.0, course.batch_size / course.rows), steps, self.delta)
-        return peer, min(peer, outside)
-
-    def notes(self, course: Course) -> tuple[str, ...]:
-        """Say how much privacy the run spent, and of what."""
-        peer, outside = self.spent(course)
-        whom = {
-            "gradient": "feature parties together (messages of the row itself; the top was trained without noise)",
-            "logits": "feature parties (the row's label)",
-            "embedding": "the label party (messages of the row itself, in training; each prediction is one more)",
-            "parameters": "those who know the batches and see models only; messages are not covered",
-        }[self.where]
-        return (
-            f"dp-sgd on {self.where}: epsilon {peer:.3g} at delta {self.delta:g}, without amplification, for {whom}; "
-            f"{outside:.3g} with, for outsiders who do not know the batches",
-        )
+            return course.epochs * (course.feature_parties + 1), 1.0, None
+        before = course.defences[: next((at for at, d in enumerate(course.defences) if d is self), 0)]
+        sensitivity = 2.0 if changes(before, "protect") else min(2.0, sqrt(2) / self.clip)
+        return course.epochs, sensitivity, course.classes
 
 
 def _opacus() -> Any:
@@ -174,13 +216,12 @@ def _opacus() -> Any:
     return opacus
 
 
-def _optimiser_class(opacus: Any, rng: Draws) -> Any:
-    """Opacus' optimiser with noise from a party's own draws: its own comes from torch's generator."""
+def _optimiser_class(opacus: Any, std: float, rng: Draws) -> Any:
+    """Opacus' optimiser with discrete noise from a party's own draws: its own is torch's, in floating point."""
 
     def add_noise(self: Any) -> None:
         for parameter in self.params:
-            noise = self.noise_multiplier * self.max_grad_norm * normal_like(parameter.summed_grad, rng)
-            parameter.grad = (parameter.summed_grad + noise).view_as(parameter)
+            parameter.grad = blurred(parameter.summed_grad, std, rng).view_as(parameter)
 
     return type("Optimiser", (opacus.optimizers.DPOptimizer,), {"add_noise": add_noise})
 

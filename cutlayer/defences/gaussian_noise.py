@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative, one_of, positive
+from cutlayer.blocks.gaussian_mechanism import blurred
 from cutlayer.defence import Defence, Local
-from cutlayer.rng import normal_like
 
 On = Literal["embedding", "gradient", "update"]
 
@@ -23,9 +23,9 @@ class GaussianNoise(Defence):
     update stays clean.
 
     Protects: labels and features; the label party with `on=gradient`, each feature party with `on=embedding`.
-    Guarantee: none stated. Without `clip` rows are unbounded; with it the common factor still
-    couples the rows of a batch, and every epoch releases another message. For an (epsilon, delta)
-    that holds, use a defence that clips per row and counts releases.
+    Guarantee: none stated: what is trained behind the noise is trained on clean values. Without `clip` rows are
+    unbounded; with it the common factor still couples the rows of a batch, and every epoch releases another message.
+    For an (epsilon, delta) that holds, use `dp-sgd:where=logits`, which clips per row and counts releases.
     Does not hide: anything that averaging removes noise from, such as a row's message over many
     epochs, or the mean of a class.
     Specification: baselines, section 8.
@@ -64,4 +64,4 @@ class GaussianNoise(Defence):
             rows = payload.detach()[None] if payload.dim() == 1 else payload.detach().flatten(1)  # an update is one
             longest = torch.linalg.vector_norm(rows, dim=1).max()
             payload = payload * (self.clip / longest).clamp(max=1.0)  # a zero batch: infinity, so 1
-        return payload + self.std * normal_like(payload, local.rng)
+        return blurred(payload, self.std, local.rng)

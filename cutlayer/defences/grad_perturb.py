@@ -9,6 +9,7 @@ from cutlayer._validate import positive
 from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Defence, Local, Place, Role, Setting
 from cutlayer.errors import ConfigError
+from cutlayer.privacy import Guarded, Observer, Privacy
 
 
 class GradPerturb(Defence):
@@ -23,10 +24,8 @@ class GradPerturb(Defence):
     paper covers weights too.
 
     Protects: labels; the label party applies it.
-    Guarantee: epsilon-label-differential privacy of one message, for each label of its batch, given the top as it
-    is. Messages add up: after a number of epochs a label has spent epochs * epsilon towards each feature party, and the
-    top, which is trained on the true labels without noise, shapes all later messages: that is not counted. Noise is
-    taken as unpredictable, which torch's is not to an attacker who knows much of it (cutlayer/rng.py).
+    Guarantee: none for a run. One message, given the top as it is, is epsilon-private of each label of its batch; but
+    the top is trained on the true labels without noise and shapes all messages, other rows' too.
     Does not hide: what is left when noise is averaged over epochs; a term that another defence adds to the label
     party's loss; features.
     Specification: baselines, section 10.
@@ -56,11 +55,7 @@ class GradPerturb(Defence):
         mixed = noise.sum(dim=1, keepdim=True) * local.outputs.softmax(dim=1) - noise
         return payload + local.retrace(mixed / len(mixed))
 
-    def notes(self, course: Course) -> tuple[str, ...]:
-        """Say how much privacy the run spent, and of what."""
-        spent = course.epochs * self.epsilon
-        return (
-            f"grad-perturb: epsilon {spent:.6g} for a label, for one feature party ({course.epochs} epochs), "
-            f"{spent * course.feature_parties:.6g} for all together, by the messages of its row; the top was trained "
-            "without noise",
-        )
+    def privacy(self, course: Course) -> Privacy:
+        """None is stated: the top, trained on clean labels, shapes all messages."""
+        reason = "the top is trained on clean labels"
+        return Privacy("grad-perturb", Guarded.LABEL, Observer.FEATURE_PARTIES, None, reason=reason)

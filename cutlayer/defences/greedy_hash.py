@@ -48,6 +48,11 @@ class GreedyHash(Defence):
         """Hash embeddings."""
         return sign(payload) if local.place is Place.EMBEDDING else payload
 
+    @property
+    def label_path(self) -> bool:
+        """Its penalty is the feature party's, without labels."""
+        return False
+
     def penalty(self, embedding: Tensor, local: Local) -> Tensor | None:
         """At the feature party, before Sign."""
         if local.labels is not None or self.reading == "code":

@@ -11,6 +11,7 @@ from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place, Role, Setting, Subject
 from cutlayer.draws import Draws
 from cutlayer.errors import ConfigError
+from cutlayer.privacy import Guarded, Observer, Privacy
 
 Mode = Literal["rr", "rr-with-prior"]
 
@@ -150,6 +151,20 @@ class LabelDP(Defence):
         if self.stages == 1 or course.epochs > before:
             return ()
         return (f"label-dp: the last of {self.stages} stages, after {before} epochs, was not reached",)
+
+    @property
+    def covers_top(self) -> bool:
+        """The top is trained on answers."""
+        return True
+
+    def privacy(self, course: Course) -> Privacy:
+        """Each label is used once, so epochs and parties add nothing."""
+        return Privacy("label-dp", Guarded.LABEL, Observer.FEATURE_PARTIES, self.epsilon)
+
+    @property
+    def label_path(self) -> bool:
+        """Where answers follow from counted labels, one label moves the answers of other rows."""
+        return self.mode == "rr-with-prior" and self.prior is None
 
     def _public_prior(self, labels: Tensor, setting: Setting) -> tuple[Tensor, float]:
         if self.prior is None:

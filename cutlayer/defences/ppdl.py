@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from cutlayer._validate import non_negative, positive, probability
-from cutlayer.blocks.sign import laplace_like, plus_laplace
+from cutlayer.blocks.laplace_mechanism import laplace_on_grid
 from cutlayer.defence import Course, Defence, Local, Place
+from cutlayer.draws import STEPS
+from cutlayer.privacy import Guarded, Observer, Privacy
 
 
 class PPDL(Defence):
@@ -26,9 +28,10 @@ class PPDL(Defence):
     whose entries carry a factor 1/B.
 
     Protects: labels; the label party applies it.
-    Guarantee: epsilon-differential privacy of one message, whatever changes in the labels of its batch. Messages add
-    up: a row is in one per epoch and feature party, and through the top, which is trained without noise, its label
-    touches all messages of a run. run.json states both sums. Noise is taken as unpredictable (cutlayer/rng.py).
+    Guarantee: epsilon-differential privacy of one message, whatever changes in the labels of its batch or in the top.
+    Messages add up: through the top, which is trained without noise, a label touches all messages of a run, so a run
+    spends epsilon times their number, to all feature parties. run.json states that sum. Noise is discrete: sizes move
+    by half of D only, which leaves room for rounding.
     Does not hide: what that many messages tell together; features.
     Specification: baselines, section 8.
     Paper: Shokri and Shmatikov, Privacy-Preserving Deep Learning (CCS 2015), as a baseline of Fu et al., Label
@@ -60,23 +63,26 @@ class PPDL(Defence):
         most = max(1, int(self.share * len(entries) + 1e-9))
         unit = 2 * most * (2 * self.bound) / self.epsilon
         choosing, blurring = unit * 9 / 8, unit * 9 / 2
+        grid = min(choosing / STEPS, self.bound / 2)
         order = local.rng.permutation(len(entries)).to(entries.device)
-        sizes = entries.abs() + laplace_like(entries, 2 * choosing, local.rng)
-        bars = self.threshold + laplace_like(entries[:most], choosing, local.rng)
+        sizes = laplace_on_grid(entries.abs(), 2 * choosing, grid, local.rng)
+        bars = laplace_on_grid(torch.full_like(entries[:most], self.threshold), choosing, grid, local.rng)
         sent = order[_reach(sizes[order], bars)]
-        values = plus_laplace(entries[sent], blurring, local.rng)
+        values = laplace_on_grid(entries[sent], blurring, 4 * grid, local.rng)
         out = torch.zeros_like(entries)
-        out[sent] = values.clamp(-self.bound, self.bound)
+        out[sent] = values.clamp(-self.bound, self.bound).to(out)
         return out.view_as(payload)
 
-    def notes(self, course: Course) -> tuple[str, ...]:
-        """Say how much privacy the run spent, and of what."""
-        own = course.epochs * self.epsilon
-        every = own * ceil(course.rows / course.batch_size) * course.feature_parties
-        return (
-            f"ppdl: epsilon {own:.6g} for a label, for one feature party, by the messages of its row "
-            f"({course.epochs} epochs); {every:.6g} by all messages of the run, for all feature parties together",
-        )
+    def privacy(self, course: Course) -> Privacy:
+        """How much the run spends: all its messages, for the top carries a label into every one of them."""
+        at = next((place for place, defence in enumerate(course.defences) if defence is self), 0)
+        after = [defence.describe() for defence in course.defences[at + 1 :] if defence.label_path]
+        reason = f"{after[0]} gives labels another way" if after else ""
+        if not course.plain_cut:
+            reason = "the cut sends more than gradients"
+        messages = course.epochs * ceil(course.rows / course.batch_size) * course.feature_parties
+        epsilon = None if reason else messages * self.epsilon
+        return Privacy("ppdl", Guarded.LABEL, Observer.FEATURE_PARTIES, epsilon, reason=reason)
 
 
 def _reach(sizes: Tensor, bars: Tensor) -> list[int]:

@@ -9,6 +9,7 @@ from cutlayer._validate import one_of
 from cutlayer.blocks.sparse import SparseRows
 from cutlayer.defence import Course, Defence, Local, Place
 from cutlayer.errors import ConfigError
+from cutlayer.privacy import Guarded, Observer, Privacy
 
 Teach = Literal["spread", "alike", "nothing"]
 
@@ -44,6 +45,11 @@ class SelfTaught(Defence):
         one_of("teach", teach, get_args(Teach))
         self.teach = teach
 
+    @property
+    def label_path(self) -> bool:
+        """Its penalty is the feature party's, without labels."""
+        return False
+
     def protect(self, payload: Tensor, local: Local) -> Tensor:
         """Send zeros in place of gradients; leave everything else alone."""
         return torch.zeros_like(payload) if local.place is Place.GRADIENT else payload
@@ -59,9 +65,15 @@ class SelfTaught(Defence):
             raise ConfigError("Expected dense columns of numbers for self-taught:teach=alike; set teach=spread.")
         return loss + 1 - likeness(embedding.flatten(1), local.inputs.flatten(1).to(embedding.dtype))
 
-    def notes(self, course: Course) -> tuple[str, ...]:
-        """Say how much privacy the run spent: none."""
-        return (f"self-taught: epsilon 0 for labels, for feature parties; gradients of {course.epochs} epochs were 0",)
+    def privacy(self, course: Course) -> Privacy:
+        """How much privacy of labels the run spends: none, unless another defence or the cut sends something else."""
+        at = next((place for place, defence in enumerate(course.defences) if defence is self), 0)
+        after = [defence.describe() for defence in course.defences[at + 1 :] if defence.label_path]
+        reason = f"{after[0]} gives labels another way" if after else ""
+        if not course.plain_cut:
+            reason = "the cut sends more than gradients"
+        epsilon = None if reason else 0.0
+        return Privacy("self-taught", Guarded.LABEL, Observer.FEATURE_PARTIES, epsilon, reason=reason)
 
 
 def unevenness(embedding: Tensor) -> Tensor:

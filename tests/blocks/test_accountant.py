@@ -1,14 +1,22 @@
-"""The accountant against integrals, against itself, and against Opacus's."""
+"""The accountant against integrals, against sums over the grid, and against itself."""
 
 from math import exp, inf, sqrt
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from cutlayer.blocks.accountant import gaussian_delta, gaussian_epsilon, gaussian_noise, sampled_epsilon
+from cutlayer.blocks.accountant import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_noise,
+    grid_slack,
+    released_epsilon,
+    renyi_epsilon,
+)
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(0.5, 0.3), (1.0, 1.0), (2.0, 3.0), (4.0, 9.0)])
@@ -35,19 +43,42 @@ def test_extremes_are_finite(mu):
 
 
 def test_no_noise_is_no_privacy():
-    assert gaussian_epsilon(inf, 1e-5) == inf and sampled_epsilon(0.0, 0.1, 5, 1e-5) == inf
+    assert gaussian_epsilon(inf, 1e-5) == inf
+    assert released_epsilon(0.0, 1.0, 5, 1e-5) == inf and renyi_epsilon(inf, 1e-5) == inf
     assert gaussian_epsilon(0.0, 1e-5) == pytest.approx(0)
 
 
-@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.01, 1000), (3.3, 0.1, 300), (0.7, 0.02, 500)])
-def test_with_subsampling_it_agrees_with_opacus(noise, rate, steps):
-    from opacus.accountants import RDPAccountant
+def discrete_delta(shift, steps, epsilon):
+    """The hockey stick between discrete Gaussians of `steps`, a whole number of steps apart, summed exactly."""
+    x = np.arange(-12 * int(steps), 12 * int(steps) + shift + 1, dtype=np.float64)
+    total = np.exp(-(x**2) / (2 * steps**2)).sum()
+    p, q = (np.exp(-((x - centre) ** 2) / (2 * steps**2)) / total for centre in (shift, 0))
+    return float(np.maximum(0.0, p - exp(epsilon) * q).sum())
 
-    theirs = RDPAccountant()
-    theirs.history = [(noise, rate, steps)]
-    assert sampled_epsilon(noise, rate, steps, 1e-5) == pytest.approx(theirs.get_epsilon(1e-5), rel=0.005)
+
+@pytest.mark.parametrize("steps", [2.0, 20.0, 300.0, 131_076.0])
+@pytest.mark.parametrize("mu", [0.5, 1.0, 3.0])
+def test_discrete_noise_has_the_delta_of_continuous_noise_up_to_the_slack(mu, steps):
+    shift = round(mu * steps)
+    for epsilon in (0.1, 1.0, 4.0):
+        apart = abs(discrete_delta(shift, steps, epsilon) - gaussian_delta(shift / steps, epsilon))
+        assert apart <= grid_slack(shift / steps, 1, steps) + 1e-12  # 1e-12: sums of a million floats
 
 
-def test_subsampling_gives_credit_and_whole_batches_none():
-    assert sampled_epsilon(2.0, 0.05, 200, 1e-5) < gaussian_epsilon(sqrt(10) / 2.0, 1e-5)
-    assert sampled_epsilon(2.0, 1.0, 10, 1e-5) == gaussian_epsilon(sqrt(10) / 2.0, 1e-5)
+@pytest.mark.parametrize("steps", [2.0, 20.0, 300.0])
+def test_the_renyi_bound_holds_for_discrete_noise(steps):
+    for mu in (0.5, 1.0, 3.0):
+        shift = round(mu * steps)
+        assert discrete_delta(shift, steps, renyi_epsilon(shift / steps, 1e-5)) <= 1e-5
+
+
+@given(st.floats(0.01, 20), st.sampled_from([1e-7, 1e-5, 1e-2]))
+def test_the_renyi_bound_is_above_the_exact_epsilon_and_near(mu, delta):
+    exact = gaussian_epsilon(mu, delta)
+    assert exact - 1e-9 <= renyi_epsilon(mu, delta) <= 1.3 * exact + 0.05
+
+
+def test_rounding_and_the_grid_cost_little_and_are_never_left_out():
+    plain, counted = (released_epsilon(3.3, sqrt(2), 30, 1e-5, entries) for entries in (0, 10))
+    assert plain < counted < 1.001 * plain
+    assert released_epsilon(3.3, 1.0, 30, 1e-5, None) == renyi_epsilon(sqrt(30) / 3.3, 1e-5)

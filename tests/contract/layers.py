@@ -14,6 +14,7 @@ LAYERS = {
             "draws",
             "rng",
             "spec",
+            "privacy",
             "setup",
             "docstring",
             "wire",

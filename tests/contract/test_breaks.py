@@ -15,10 +15,13 @@ for path in HERE.glob("*.py"):
 
 from tests.contract.breaks.epoch_differences import *  # noqa: E402, F403
 from tests.contract.breaks.false_certificate import *  # noqa: E402, F403
+from tests.contract.breaks.half_noise import *  # noqa: E402, F403
 from tests.contract.breaks.layer_recursion import *  # noqa: E402, F403
 from tests.contract.breaks.low_bits import *  # noqa: E402, F403
+from tests.contract.breaks.other_rows_gradient import *  # noqa: E402, F403
 from tests.contract.breaks.resumed_noise import *  # noqa: E402, F403
 from tests.contract.breaks.secure_sum_deep import *  # noqa: E402, F403
+from tests.contract.breaks.stripped_noise import *  # noqa: E402, F403
 
 
 def test_every_break_runs_here_and_is_told_on_the_page():

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from copy import deepcopy
 from dataclasses import replace
-from math import inf, sqrt
+from math import sqrt
 
 import pytest
 import torch
@@ -16,12 +16,14 @@ from torch import nn
 import cutlayer as cl
 from cutlayer.attacks import ModelCompletion
 from cutlayer.auditing.attacking import attack_run
-from cutlayer.blocks.accountant import gaussian_epsilon
+from cutlayer.blocks.accountant import gaussian_epsilon, released_epsilon, renyi_epsilon
 from cutlayer.checkpoint import digest
 from cutlayer.defence import Course, Local, Place, Role, Setting, Subject
-from cutlayer.defences import DpSgd
+from cutlayer.defences import PPDL, DpSgd, LabelDP, MaxNorm
+from cutlayer.draws import STEPS
 from cutlayer.errors import ConfigError, Interrupted
 from cutlayer.plan import Plan, assemble
+from cutlayer.privacy import Guarded, Observer, Privacy
 from cutlayer.recipe import Optimiser, Recipe
 from cutlayer.spec import parse
 from cutlayer.training import train_plan
@@ -64,9 +66,11 @@ def test_embeddings_are_clipped_as_they_are(local):
 
 def test_noise_by_hand(local):
     payload = torch.tensor([[0.1, 0.0], [0.0, -0.2]])
-    draw = local(seed=2).rng.normal((2, 2)).float()
+    draw = (local(seed=2).rng.discrete_normal((2, 2)) / STEPS).float()
     sent = DpSgd(noise=1.5, clip=2.0).protect(payload, local(seed=2))
-    assert torch.allclose(sent, payload + 3.0 * draw / 2)  # shorter than the clip; noise * clip, over two rows
+    assert torch.allclose(
+        sent, payload + 3.0 * draw / 2, atol=3.0 / STEPS
+    )  # shorter than the clip; noise * clip, over two rows
 
 
 def test_noise_has_its_spread_whatever_the_batch(local):
@@ -111,10 +115,11 @@ def by_hand(party, model, inputs, gradient, noise, clip, batch_size, lr):
         length = torch.cat([g.flatten() for g in own]).norm()
         for place, g in zip(total, own, strict=True):
             place += g * min(1.0, clip / float(length + 1e-6))
-    own = deepcopy(party.stream.draws)
+    own = deepcopy(party.stream.draws) if noise else None
     with torch.no_grad():
         for p, sum_ in zip(parameters, total, strict=True):
-            p -= lr * (sum_ + noise * clip * own.normal(p.shape).float()) / batch_size
+            blur = noise * clip * own.discrete_normal(p.shape) / STEPS if own else 0.0
+            p -= lr * (sum_ + blur) / batch_size
 
 
 @pytest.mark.parametrize(("noise", "clip"), [(0.0, 0.05), (0.7, 0.05), (0.0, 1e6)])
@@ -209,22 +214,47 @@ def test_without_opacus_it_says_what_to_install(monkeypatch):
 # The account
 
 
+def course(*defences, **changes):
+    return replace(COURSE, defences=defences, **changes)
+
+
+def stated(defence, **changes):
+    return defence.privacy(course(defence, **changes)).epsilon
+
+
+def test_epsilon_counts_epochs_and_what_a_label_can_move():
+    exact = gaussian_epsilon(sqrt(2) * sqrt(10) / 3.3, 1e-5)
+    assert exact < stated(DpSgd(where="logits")) < 1.001 * exact
+    assert stated(DpSgd(where="logits", clip=0.1)) > stated(DpSgd(where="logits"))  # 2 over the clip, not sqrt(2)
+    assert stated(DpSgd(where="logits"), epochs=0) == 0
+
+
+def test_feature_parties_together_get_one_release_of_logits_and_models_of_every_party_are_counted():
+    assert stated(DpSgd(where="logits"), feature_parties=3) == stated(DpSgd(where="logits"))
+    assert stated(DpSgd(where="parameters"), feature_parties=3) == renyi_epsilon(sqrt(10 * 4) / 3.3, 1e-5)
+
+
 @pytest.mark.parametrize(
-    ("where", "sensitivity"), [("gradient", 2), ("embedding", 2), ("logits", sqrt(2)), ("parameters", 1)]
+    ("where", "reason"),
+    [("gradient", "the top is trained on clean labels"), ("embedding", "the bottom is trained on clean rows")],
 )
-def test_epsilon_counts_epochs_and_what_a_row_can_move(where, sensitivity):
-    peer, outside = DpSgd(where=where, noise=3.3).spent(COURSE)
-    assert peer == pytest.approx(gaussian_epsilon(sensitivity * sqrt(10) / 3.3, 1e-5)) and 0 < outside < peer
+def test_no_epsilon_where_noise_comes_after_what_learns(where, reason):
+    told = DpSgd(where=where).privacy(course(DpSgd(where=where)))
+    assert told.epsilon is None and told.sentence() == f"dp-sgd on {where}: no epsilon: {reason}"
+    with pytest.raises(ConfigError, match=reason):
+        DpSgd(where=where, epsilon=10)
 
 
-def test_the_calibrated_point_of_the_specification():
-    assert DpSgd().spent(COURSE)[0] == pytest.approx(9.5, abs=0.05)
-
-
-def test_more_parties_see_more_messages_but_not_more_logits():
-    three = Course(rows=1000, batch_size=100, epochs=10, feature_parties=3, classes=2)
-    assert DpSgd().spent(three)[0] == pytest.approx(19.0, abs=0.1)  # as after 30 releases
-    assert DpSgd(where="logits").spent(three) == DpSgd(where="logits").spent(COURSE)
+def test_no_epsilon_where_labels_have_another_way():
+    defence = DpSgd(where="logits")
+    assert stated(defence, classes=0) is None and stated(DpSgd(where="logits", noise=0)) is None
+    prior = LabelDP(mode="rr-with-prior")
+    told = defence.privacy(course(prior, defence))
+    assert told.epsilon is None and "label-dp" in told.reason
+    assert defence.privacy(course(defence, PPDL())).epsilon is not None  # it is given a gradient, and no label
+    private = DpSgd(where="parameters")
+    assert private.privacy(course(private, MaxNorm())).epsilon is None
+    assert private.privacy(course(private, plain_cut=False)).epsilon is None
 
 
 def test_another_label_never_moves_the_clipped_gradient_at_the_logits_by_more():
@@ -240,26 +270,36 @@ def test_another_label_never_moves_the_clipped_gradient_at_the_logits_by_more():
             defence.protect((p - y) / 500, Local(Place.LOGITS, draws(), True, torch.arange(500))) * 500
             for y in (first, second)
         ]
-        assert (sent[0] - sent[1]).norm(dim=1).max() <= clip * defence.sensitivity(6) + 1e-9
+        assert (sent[0] - sent[1]).norm(dim=1).max() <= min(2 * clip, sqrt(2)) + 1e-9
 
 
-def test_no_noise_or_no_epoch():
-    assert DpSgd(noise=0).spent(COURSE) == (inf, inf)
-    assert DpSgd().spent(Course(rows=1000, batch_size=100, epochs=0, feature_parties=1, classes=2)) == (0, 0)
+@pytest.mark.parametrize("where", ["logits", "parameters"])
+@pytest.mark.parametrize(("epochs", "parties"), [(1, 1), (30, 1), (30, 3)])
+def test_epsilon_is_that_of_the_whole_run_whatever_its_epochs_and_parties(where, epochs, parties):
+    defence = DpSgd(epsilon=10.0, where=where)
+    assert stated(defence, epochs=epochs, feature_parties=parties) == pytest.approx(10.0, rel=1e-6)
 
 
-def test_epsilon_sets_the_noise():
-    defence = DpSgd(epsilon=9.5, releases=10)
-    assert defence.noise == pytest.approx(3.296, abs=0.001) and defence.spent(COURSE)[0] == pytest.approx(9.5)
-    assert parse(defence.describe(), cl.defences, cl.Defence, "defence").noise == defence.noise
+def test_epsilon_sets_the_noise_of_a_run():
+    defence = DpSgd(epsilon=9.5, where="logits")
+    noise = defence.multiplier(course(defence))
+    assert released_epsilon(noise, sqrt(2), 10, 1e-5, 2) == pytest.approx(9.5)
+    here = Local(Place.LOGITS, draws(), True, torch.arange(20_000), course=course(defence))
+    sent = defence.protect(torch.zeros(20_000, 2), here) * 20_000
+    assert sent.std().item() == pytest.approx(noise, rel=0.02)
+    with pytest.raises(ConfigError, match="known length"):
+        defence.multiplier(None)
+    assert parse(defence.describe(), cl.defences, cl.Defence, "defence").epsilon == 9.5
 
 
-def test_run_json_states_it(tmp_path):
+def test_run_json_states_it_with_a_lower_bound(tmp_path):
     run = cl.train(make_task(2, "p0"), defences=[DpSgd(where="logits")], recipe=RECIPE, out=tmp_path / "run")
-    (note,) = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
-    peer, outside = DpSgd(where="logits").spent(Course(rows=120, batch_size=16, epochs=2, feature_parties=1, classes=3))
-    assert note.startswith(f"dp-sgd on logits: epsilon {peer:.3g} at delta 1e-05, without amplification, for feature")
-    assert f"; {outside:.3g} with, for outsiders" in note and run.notes() == [note]
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    (told,) = map(Privacy.of_json, record["privacy"])
+    assert (told.secret, told.observer, told.delta) == (Guarded.LABEL, Observer.FEATURE_PARTIES, 1e-5)
+    assert told.epsilon == pytest.approx(released_epsilon(3.3, sqrt(2), 2, 1e-5, 3))
+    assert told.at_least is not None and 0 <= told.at_least <= told.epsilon
+    assert record["notes"] == [told.sentence()] == run.notes() and "(95 %)" in told.sentence()
 
 
 def test_settings_are_checked_and_spelled():
@@ -273,7 +313,6 @@ def test_settings_are_checked_and_spelled():
         {"where": "params"},
         {"delta": 0},
         {"delta": 1},
-        {"releases": 0},
         {"epsilon": 0},
     ]
     for settings in [*wrong, {"epsilon": 1.0, "noise": 2.0}]:

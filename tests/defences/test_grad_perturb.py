@@ -116,8 +116,8 @@ def test_every_feature_party_gets_noise_of_its_own():
 
 
 def test_what_the_record_says():
-    (note,) = GradPerturb(epsilon=0.5).notes(Course(rows=9, batch_size=3, epochs=10, feature_parties=3, classes=2))
-    assert "epsilon 5 for a label" in note and "15 for all together" in note and "without noise" in note
+    told = GradPerturb().privacy(Course(rows=9, batch_size=3, epochs=10, feature_parties=3, classes=2))
+    assert told.epsilon is None and told.reason == "the top is trained on clean labels"
 
 
 def test_what_it_refuses_and_its_spelling():

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutlayer as cl
-from cutlayer.blocks.sign import laplace_like
 from cutlayer.defence import Course, Local, Place
 from cutlayer.defences import PPDL
-from cutlayer.draws import Draws
+from cutlayer.draws import STEPS, Draws
 from cutlayer.errors import ConfigError
 from cutlayer.message import Kind
 from cutlayer.spec import parse
@@ -19,7 +18,7 @@ QUIET = 1e15  # an epsilon at which nothing is blurred
 
 def test_without_noise_what_reaches_the_threshold_is_sent_clipped(local):
     payload = torch.tensor([[0.5, -0.2, 0.05], [-3.0, 0.1, 0.0]])
-    sent = PPDL(epsilon=QUIET, bound=1.0, threshold=0.1, share=1.0).protect(payload, local())
+    sent = PPDL(epsilon=QUIET, bound=1.0, threshold=0.09, share=1.0).protect(payload, local())
     assert sent.flatten().tolist() == pytest.approx([0.5, -0.2, 0, -1.0, 0.1, 0], abs=1e-6)
 
 
@@ -30,6 +29,11 @@ def test_no_more_than_the_share_is_sent_and_which_is_a_matter_of_chance(local):
     assert (sent != 0).double().mean(dim=0).flatten().tolist() == pytest.approx([0.25] * 8, abs=0.08)
 
 
+def steps_of_laplace(count, scale, grid, rng):
+    first, second = (rng.exponential((2, count)) * scale / grid).floor()
+    return (first - second) * grid
+
+
 def test_by_hand_with_the_same_draws(local):
     """Entries are visited in a drawn order; each bar is used until an entry reaches it."""
     payload = torch.tensor([[0.9, -0.1, 0.4, -0.6, 2.0, 0.3]])
@@ -37,17 +41,17 @@ def test_by_hand_with_the_same_draws(local):
     clipped, rng = payload[0].clamp(-1, 1), local(seed=7).rng
     order = rng.permutation(6).tolist()
     choosing, blurring = (2 * most * 2 * bound / (part * epsilon) for part in (8 / 9, 2 / 9))
-    query = laplace_like(clipped, 2 * choosing, rng).tolist()
-    bars = (threshold + laplace_like(clipped[:most], choosing, rng)).tolist()
+    query = steps_of_laplace(6, 2 * choosing, choosing / STEPS, rng).tolist()
+    bars = (threshold + steps_of_laplace(most, choosing, choosing / STEPS, rng)).tolist()
     chosen = []
     for entry in order:
         if len(chosen) < most and abs(clipped[entry].item()) + query[entry] >= bars[len(chosen)]:
             chosen.append(entry)
-    expected, blur = torch.zeros(6), laplace_like(clipped[: len(chosen)], blurring, rng)
+    expected, blur = torch.zeros(6), steps_of_laplace(len(chosen), blurring, 4 * choosing / STEPS, rng)
     for entry, noise in zip(chosen, blur, strict=True):
         expected[entry] = (clipped[entry] + noise).clamp(-1, 1)
     sent = PPDL(epsilon=epsilon, bound=bound, threshold=threshold, share=0.5).protect(payload, local(seed=7))
-    assert len(chosen) == 3 and torch.allclose(sent[0], expected)
+    assert len(chosen) == 3 and torch.allclose(sent[0], expected, atol=4 * choosing / STEPS)
 
 
 def test_values_have_laplace_noise_of_their_part_of_epsilon(local):
@@ -83,8 +87,8 @@ def test_a_run_with_it_and_what_its_record_says(local):
     run = cl.train(task, defences=[PPDL()], recipe=cl.Recipe(epochs=2, batch_size=32), keep="all")
     sent = run.view("party2").channel(Kind.GRADIENT, peer="party2").read()[1]
     assert (sent != 0).double().mean() <= 0.1 and sent.abs().max() <= 1.0001e-3
-    (note,) = PPDL(epsilon=1.5).notes(Course(rows=100, batch_size=32, epochs=2, feature_parties=3, classes=2))
-    assert "epsilon 3 for a label" in note and "36 by all messages" in note  # 2 epochs of 4 batches to 3 parties
+    course = Course(rows=100, batch_size=32, epochs=2, feature_parties=3, classes=2)
+    assert PPDL(epsilon=1.5).privacy(course).epsilon == 36  # 2 epochs of 4 batches to 3 parties
 
 
 def test_settings_are_checked_and_spelled():

@@ -13,6 +13,7 @@ both readings are shown, `shared` and `own`. Encryption changes gradients by rou
 from collections.abc import Iterator
 from dataclasses import replace
 
+from cutlayer.blocks.accountant import gaussian_noise
 from cutlayer.papers.entry import Entry, by_table
 from cutlayer.papers.job import Job
 
@@ -41,8 +42,8 @@ LABELS = {"sensorless": 86.22, "criteo": 92.0, "avazu": 90.0, "cifar10": 85.0}  
 ERRORS = {"sensorless": 0.01, "criteo": 0.07, "cifar10": 0.03}  # figure 5 and table VI
 BASELINES = {"sensorless": (62.19, 0.22), "criteo": (55.39, 0.19), "cifar10": (62.49, 0.23)}  # table VI
 DEFENCES = {
-    "DP-SGD, epsilon 10": "dp-sgd:epsilon=10,releases={epochs}",
-    "DP-SGD, epsilon 100": "dp-sgd:epsilon=100,releases={epochs}",
+    "DP-SGD, epsilon 10": "dp-sgd:noise={ten:.4f}",  # of a row in its own messages; dp-sgd on gradients has no other
+    "DP-SGD, epsilon 100": "dp-sgd:noise={hundred:.4f}",
     "Marvell": "marvell:many=one-vs-rest",
     "VFLDefender": "vfl-defender",
     "VFLDefender, repaired": "vfl-defender:variant=repaired",
@@ -226,9 +227,9 @@ def _table_6(name: str) -> Iterator[Entry]:
     yield from _defended("VI", name, "none", job(name, False), None)
     for (method, defence), paper in zip(DEFENCES.items(), SIX[name], strict=True):
         training = job(name, False)
-        yield from _defended(
-            "VI", name, method, replace(training, defence=defence.format(epochs=training.epochs)), paper
-        )
+        ten, hundred = (gaussian_noise(epsilon, 1e-5, training.epochs, 2.0) for epsilon in (10.0, 100.0))
+        defence = defence.format(ten=ten, hundred=hundred)
+        yield from _defended("VI", name, method, replace(training, defence=defence), paper)
 
 
 def _records() -> Iterator[Entry]:

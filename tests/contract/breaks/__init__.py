@@ -1,1 +1,1 @@
-"""Attacks that once broke a secure cut, each against a weak variant that is kept in its test, and against ours."""
+"""Attacks that once broke a secure cut, noise or a privacy account, each against a weak variant that is kept in its test, and against ours."""

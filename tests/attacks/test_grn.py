@@ -116,7 +116,7 @@ def test_what_is_read_of_a_secure_sum():
 def test_masks_hide_and_a_learned_mask_undoes_them():
     settings = {"epochs": 40, "lr": 1e-2}
     attacks = [Grn(reads=reads, **settings) for reads in ("message", "sum")]
-    attacks.append(Grn(reads="sum", learn_mask=True, epochs=80, lr=1e-2))
+    attacks.append(Grn(reads="sum", learn_mask=True, epochs=300, lr=3e-3))
     message, total, learned = attack_run(run_of(), attacks)
     (plain,) = attack_run(run_of(secure=False), [Grn(epochs=80, lr=1e-2)])
     assert plain.baseline_name == "mean row" and plain.value < 0.1 * plain.baseline

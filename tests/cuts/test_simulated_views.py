@@ -1,4 +1,4 @@
-"""docs/explanation-secure-cuts-sums.md, line by line: what a party sees is made up from what it is meant to get.
+"""docs/explanation-secure-cuts.md, line by line: what a party sees is made up from what it is meant to get.
 
 Real and made-up views go to distinguishers (tests/helpers/distinguish.py), which must find nothing; on a weak variant
 beside each they must find something, or they would be blind.

@@ -114,7 +114,7 @@ def test_answers_never_change_and_later_ones_are_truer(task, monkeypatch):
 
     def batch(self, values, local):
         values = real(self, values, local)
-        if local.place is Place.LABELS:
+        if local.place is Place.LABELS and len(local.top.answers) == len(task.labels):  # not those of canaries
             seen.append(local.top.answers.clone())
         return values
 

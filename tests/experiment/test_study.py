@@ -90,7 +90,7 @@ def test_presets_hold_all_that_lies_in_the_folders(depth):
     kinds = {**find(cutlayer.defences, Defence), **find(cutlayer.cuts, Cut)}
     quiet = {name for name, kind in kinds.items() if not kind.strengths}
     assert names == {"none", *kinds} - quiet
-    assert quiet == {"abnormal-codes", "concat", "encrypted-layer", "sum"}
+    assert quiet == {"abnormal-codes", "blind-layer", "concat", "encrypted-layer", "sum"}
     assert {attack.partition(":")[0] for attack in chosen.attacks} == set(find(cutlayer.attacks, Attack))
     make(defences=chosen.defences, attacks=chosen.attacks)  # every spelling reads
 

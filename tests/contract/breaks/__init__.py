@@ -1,1 +1,1 @@
-"""Attacks that once broke a secure cut, noise or a privacy account, each against a weak variant that is kept in its test, and against ours."""
+"""Attacks that broke a cut, a noise or a privacy account: each against the weak variant, kept here, and ours."""

@@ -58,7 +58,7 @@ class SecureSum(Sum):
     columns beside the sum the label party reads every two-valued column of the others (binary-search). Embeddings
     that take few values (codes, one-hot columns): the sum then gives W_mask away, and with it each of them. Gradients
     say labels, as without it. A label party that makes up rows, or changes them in a new run, reads W_mask.
-    Cost: the first epoch takes 7.2 times as long as with an open sum and later ones 1.12 times (`cutlayer bench he`).
+    Cost: the first epoch takes 7.3 times as long as with an open sum and later ones 1.2 times (`cutlayer bench he`).
     Specification: sfa, sections 2 to 4 and 9.
     Paper: Cai et al., Secure Forward Aggregation for Vertical Federated Neural Networks (arXiv:2207.00165).
     """
